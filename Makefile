@@ -1,0 +1,51 @@
+# Every target makes its own virtual environment in .venv when there is none,
+# and brings it up to date when pyproject.toml has changed.
+
+PYTHON ?= python3
+MAINSTAY_SEEDS ?= 100000
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+CODE := $(wildcard src tests benchmarks examples)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint format bench soak clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
+
+demo: $(STAMP) ## run the demonstration
+	$(BIN)/python -m mainstay.demo
+
+test: lint ## lint, then every test but the soak
+	$(BIN)/python -m pytest -n auto
+
+lint: $(STAMP) ## ruff, formatting and mypy; changes nothing
+	$(BIN)/ruff check $(CODE)
+	$(BIN)/ruff format --check $(CODE)
+	$(BIN)/mypy
+
+format: $(STAMP) ## fix what ruff can fix, then format
+	$(BIN)/ruff check --fix-only $(CODE)
+	$(BIN)/ruff format $(CODE)
+
+bench: $(STAMP) ## run the benchmarks
+	$(BIN)/python -m benchmarks
+
+soak: $(STAMP) ## simulate many seeds (MAINSTAY_SEEDS, 100000 by default)
+	MAINSTAY_SEEDS=$(MAINSTAY_SEEDS) $(BIN)/python -m pytest -n auto -m soak
+
+clean: ## delete caches and build output; .venv stays
+	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find $(CODE) -type d -name __pycache__ -prune -exec rm -rf {} +
+
+# The stamp is touched last, so an interrupted installation is tried again.
+$(STAMP): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { \
+	    echo "Mainstay needs Python 3.10 or newer, and '$(PYTHON)' is: $$($(PYTHON) --version 2>&1)." >&2; \
+	    echo "Name a newer one: make PYTHON=/path/to/python3.12 ..." >&2; \
+	    exit 1; }
+	test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet -e '.[dev]'
+	@touch $@

@@ -1,0 +1,30 @@
+"""The handle of a running job."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from mainstay.runtime.coordinator import AttemptRecord
+from mainstay.runtime.epochs import EpochRecord
+
+
+class Job(Protocol):
+    """What ``Environment.start`` returns."""
+
+    name: str
+
+    @property
+    def status(self) -> str:
+        """starting, launching, running, restarting, finished, failed or cancelled."""
+
+    def wait(self, timeout: float | None = None) -> str:
+        """Wait for the end and return the final status; raises what made the job fail."""
+
+    def cancel(self) -> None:
+        """End the job. The last complete epoch can be restored."""
+
+    def snapshots(self) -> list[EpochRecord]:
+        """The epochs so far, oldest first, with what each subtask measured."""
+
+    def attempts(self) -> list[AttemptRecord]:
+        """The attempts so far, with what each was restored from and why it ended."""

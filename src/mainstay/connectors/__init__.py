@@ -1,0 +1,24 @@
+"""Sources and sinks, and the two contracts to write one."""
+
+from mainstay.connectors.memory import Memory, Rows
+from mainstay.runtime.connector import (
+    Polled,
+    Sink,
+    SinkContext,
+    SinkWriter,
+    Source,
+    Split,
+    SplitReader,
+)
+
+__all__ = [
+    "Memory",
+    "Polled",
+    "Rows",
+    "Sink",
+    "SinkContext",
+    "SinkWriter",
+    "Source",
+    "Split",
+    "SplitReader",
+]

@@ -1,0 +1,117 @@
+"""Rows in memory, as a source and as a sink: for tests and small experiments.
+
+Both live in one process: a ``Memory`` sink keeps committed rows in a table of this process, and
+copies of it that were shipped to workers of the same process find that table by its number.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from mainstay.runtime.connector import (
+    Json,
+    Polled,
+    Sink,
+    SinkContext,
+    SinkWriter,
+    Source,
+    Split,
+    SplitReader,
+)
+from mainstay.schema import batch_to_rows, row_class, rows_to_batch, to_schema
+
+_numbers = itertools.count(1)
+_committed: dict[int, dict[str, pa.Table]] = {}
+_lock = threading.Lock()
+
+
+class Rows(Source):
+    """Given rows, dealt out over a number of splits in contiguous runs."""
+
+    def __init__(
+        self, schema: Any, rows: Sequence[Any], *, splits: int = 1, batch_rows: int | None = None
+    ) -> None:
+        self.schema = to_schema(schema)
+        self.batch = rows_to_batch(list(rows), self.schema, "the rows of a source")
+        self.splits = splits
+        self.batch_rows = batch_rows
+
+    def plan(self, seen: frozenset[str]) -> Sequence[Split]:
+        count, total = self.splits, self.batch.num_rows
+        bounds = [(n * total // count, (n + 1) * total // count) for n in range(count)]
+        return [Split(f"rows-{start}-{end}", [start, end]) for start, end in bounds]
+
+    def read(self, split: Split, offset: Json | None) -> SplitReader:
+        start, end = split.data
+        return _RowsReader(self.batch, start if offset is None else offset, end, self.batch_rows)
+
+
+class _RowsReader(SplitReader):
+    def __init__(self, batch: pa.RecordBatch, position: int, end: int, most: int | None) -> None:
+        self._batch = batch
+        self._position = position
+        self._end = end
+        self._most = most
+
+    def poll(self, max_rows: int) -> Polled:
+        rows = min(max_rows, self._most or max_rows, self._end - self._position)
+        taken = self._batch.slice(self._position, rows)
+        self._position += rows
+        return Polled(taken, self._position, finished=self._position >= self._end)
+
+
+class Memory(Sink):
+    """Keeps committed rows; ``rows()`` gives them as tuples, in the order of their commits."""
+
+    def __init__(self) -> None:
+        self.number = next(_numbers)
+        _committed[self.number] = {}
+
+    def open(self, context: SinkContext) -> SinkWriter:
+        return _MemoryWriter(context)
+
+    def commit(self, handles: Sequence[bytes]) -> None:
+        with _lock:
+            committed = _committed.setdefault(self.number, {})
+            for handle in handles:
+                table = pa.ipc.open_stream(handle).read_all()
+                # The name makes a second commit of the same handle do nothing.
+                committed.setdefault(table.schema.metadata[b"mainstay"].decode(), table)
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        with _lock:
+            tables = list(_committed[self.number].values())
+        return [
+            tuple(row)
+            for table in tables
+            for batch in table.to_batches()
+            for row in batch_to_rows(batch, row_class(batch.schema))
+        ]
+
+
+class _MemoryWriter(SinkWriter):
+    def __init__(self, context: SinkContext) -> None:
+        self._context = context
+        self._batches: list[pa.RecordBatch] = []
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self._batches.append(batch)
+
+    def prepare(self, epoch: int) -> bytes | None:
+        batches, self._batches = self._batches, []
+        if not batches:
+            return None
+        context = self._context
+        name = json.dumps([context.lineage, context.uid, context.attempt, context.subtask, epoch])
+        schema = batches[0].schema.with_metadata({"mainstay": name})
+        stream = pa.BufferOutputStream()
+        with pa.ipc.new_stream(stream, schema) as writer:
+            for batch in batches:
+                writer.write_batch(batch.replace_schema_metadata(schema.metadata))
+        return stream.getvalue().to_pybytes()  # type: ignore[no-any-return]

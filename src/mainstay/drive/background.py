@@ -1,0 +1,46 @@
+"""Background work on a pool of threads, its end reported on the loop of whoever asked for it."""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+Report = Callable[[], None]
+
+
+class ThreadBackground:
+    """Runs work on threads; reports go into a queue that the loop empties."""
+
+    def __init__(self, pool: ThreadPoolExecutor, reports: queue.SimpleQueue[Report]) -> None:
+        self._pool = pool
+        self._reports = reports
+        self._is_open = True
+
+    def submit(
+        self,
+        work: Callable[[], Any],
+        done: Callable[[Any], None],
+        failed: Callable[[Exception], None],
+    ) -> None:
+        def report(future: Future[Any]) -> None:
+            error = future.exception()
+            if error is None:
+                self._post(lambda: done(future.result()))
+            elif isinstance(error, Exception):
+                self._post(lambda: failed(error))
+
+        if self._is_open:
+            self._pool.submit(work).add_done_callback(report)
+
+    def _post(self, report: Report) -> None:
+        def if_open() -> None:
+            if self._is_open:
+                report()
+
+        self._reports.put(if_open)
+
+    def close(self) -> None:
+        """The process this belongs to has ended: nothing is reported to it any more."""
+        self._is_open = False

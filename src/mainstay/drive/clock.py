@@ -1,0 +1,15 @@
+"""The clock of the machine."""
+
+from __future__ import annotations
+
+import time
+
+
+class SystemClock:
+    """Real time."""
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    def wall(self) -> float:
+        return time.time()

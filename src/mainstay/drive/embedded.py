@@ -1,0 +1,203 @@
+"""The embedded drive: coordinator and workers in one thread of this process, in real time.
+
+It runs the same core as any other drive, with real storage and real clocks, and needs nothing
+but this process: for development, for examples, and to measure the core by itself.
+"""
+
+from __future__ import annotations
+
+import pickle
+import queue
+import threading
+import uuid
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+import cloudpickle
+
+from mainstay.drive.background import Report, ThreadBackground
+from mainstay.drive.clock import SystemClock
+from mainstay.errors import JobFailedError
+from mainstay.runtime.coordinator import AttemptRecord, Coordinator, JobOptions
+from mainstay.runtime.epochs import EpochRecord
+from mainstay.runtime.messages import Attempt, WorkerFailed
+from mainstay.runtime.options import RestartOptions, RestoreOptions, SnapshotOptions
+from mainstay.runtime.ports import COORDINATOR, Ports
+from mainstay.runtime.spec import JobSpec, Tuning
+from mainstay.runtime.worker import Deployment, Worker
+from mainstay.snapshot.object_storage import open_storage
+from mainstay.snapshot.storage import Storage
+
+IDLE_S = 0.05
+
+
+@dataclass(slots=True, eq=False)
+class _Process:
+    """A worker and what belongs to it."""
+
+    worker: Worker
+    background: ThreadBackground
+    mailbox: deque[Any] = field(default_factory=deque)
+
+
+class EmbeddedJob:
+    """A job that runs in a thread of this process."""
+
+    def __init__(self, name: str, spec: JobSpec, options: JobOptions, storage: Storage) -> None:
+        self.name = name
+        self._shipped = cloudpickle.dumps(spec)
+        self._storage = storage
+        self._clock = SystemClock()
+        self._reports: queue.SimpleQueue[Report] = queue.SimpleQueue()
+        self._pool = ThreadPoolExecutor(max_workers=4, thread_name_prefix=f"mainstay-{name}")
+        self._inbox: deque[Any] = deque()
+        self._processes: dict[tuple[int, int], _Process] = {}
+        self._crash: BaseException | None = None
+        background = ThreadBackground(self._pool, self._reports)
+        ports = Ports(self._clock, background, self._send_to_worker, storage)
+        self._coordinator = Coordinator(spec, options, ports, self, lambda: uuid.uuid4().hex)
+        self._thread = threading.Thread(target=self._run, name=f"mainstay-{name}", daemon=True)
+        self._thread.start()
+
+    # ------------------------------------------------------------ the handle
+
+    @property
+    def status(self) -> str:
+        return self._coordinator.status.value
+
+    def wait(self, timeout: float | None = None) -> str:
+        self._thread.join(timeout)
+        if self._crash is not None:
+            raise JobFailedError(f"the drive of job {self.name!r} broke") from self._crash
+        if self._coordinator.error is not None:
+            raise self._coordinator.error
+        return self.status
+
+    def cancel(self) -> None:
+        self._reports.put(self._coordinator.cancel)
+        self._thread.join()
+
+    def snapshots(self) -> list[EpochRecord]:
+        return list(self._coordinator.records)
+
+    def attempts(self) -> list[AttemptRecord]:
+        return list(self._coordinator.attempts)
+
+    def crash_worker(self, number: int) -> None:
+        """Drop a worker with everything it holds, as if its process had been killed."""
+        self._reports.put(lambda: self._crash_worker(number))
+
+    # ------------------------------------------------------------ cluster
+
+    def launch(self, deployment: Deployment) -> None:
+        for number in range(deployment.job.workers):
+            background = ThreadBackground(self._pool, self._reports)
+            ports = Ports(self._clock, background, self._sender(deployment.attempt), self._storage)
+            own = Deployment(
+                pickle.loads(self._shipped),
+                deployment.attempt,
+                deployment.lineage,
+                deployment.restored,
+                deployment.tuning,
+            )
+            worker = Worker(own, number, ports)
+            self._processes[(deployment.attempt, number)] = _Process(worker, background)
+
+    def stop(self, attempt: Attempt) -> None:
+        for address in [address for address in self._processes if address[0] == attempt]:
+            self._end(address)
+
+    def _end(self, address: tuple[int, int]) -> None:
+        process = self._processes.pop(address, None)
+        if process is not None:
+            process.background.close()
+
+    def _crash_worker(self, number: int) -> None:
+        attempt = Attempt(max((attempt for attempt, _ in self._processes), default=0))
+        if (attempt, number) in self._processes:
+            self._end((attempt, number))
+            self._coordinator.worker_lost(attempt, number, "it was killed")
+
+    def _sender(self, attempt: int) -> Callable[[int, Any], None]:
+        def send(to: int, message: Any) -> None:
+            if to == COORDINATOR:
+                self._inbox.append(message)
+            else:
+                self._send_to_worker(to, message)
+
+        return send
+
+    def _send_to_worker(self, number: int, message: Any) -> None:
+        process = self._processes.get((message.attempt, number))
+        if process is not None:
+            process.mailbox.append(message)
+
+    # ------------------------------------------------------------ the loop
+
+    def _run(self) -> None:
+        try:
+            self._coordinator.start()
+            while not self._coordinator.status.is_final:
+                if not self._pass():
+                    self._await_something()
+        except BaseException as error:
+            self._crash = error
+        finally:
+            self._pool.shutdown(wait=True)
+
+    def _pass(self) -> bool:
+        """One pass over everything; False when there was nothing to do."""
+        progressed = self._take_reports()
+        for address, process in list(self._processes.items()):
+            progressed = self._step(address, process) or progressed
+        while self._inbox:
+            self._coordinator.receive(self._inbox.popleft())
+            progressed = True
+        self._coordinator.tick()
+        return progressed
+
+    def _take_reports(self) -> bool:
+        progressed = False
+        while not self._reports.empty():
+            self._reports.get()()
+            progressed = True
+        return progressed
+
+    def _step(self, address: tuple[int, int], process: _Process) -> bool:
+        try:
+            had_mail = bool(process.mailbox)
+            while process.mailbox:
+                process.worker.receive(process.mailbox.popleft())
+            return process.worker.step() or had_mail
+        except Exception as error:
+            self._inbox.append(WorkerFailed(Attempt(address[0]), address[1], error))
+            self._end(address)
+            return True
+
+    def _await_something(self) -> None:
+        deadlines = [self._coordinator.deadline()]
+        deadlines += [process.worker.deadline() for process in self._processes.values()]
+        due = min((time for time in deadlines if time is not None), default=None)
+        wait = IDLE_S if due is None else due - self._clock.monotonic()
+        try:
+            self._reports.get(timeout=min(max(wait, 0.0001), IDLE_S))()
+        except queue.Empty:
+            return
+
+
+def start_embedded(
+    name: str,
+    spec: JobSpec,
+    *,
+    directory: str,
+    snapshots: SnapshotOptions,
+    restart: RestartOptions,
+    restore: RestoreOptions,
+    tuning: Tuning | None = None,
+) -> EmbeddedJob:
+    """Start a job in this process."""
+    options = JobOptions(name, name, snapshots, restart, restore, tuning or Tuning())
+    return EmbeddedJob(name, spec, options, open_storage(directory))

@@ -1,0 +1,76 @@
+"""The three graphs as text."""
+
+from __future__ import annotations
+
+from mainstay.plan.chained import Chain, ChainedGraph
+from mainstay.plan.logical import LogicalGraph, LogicalOperator
+from mainstay.runtime.spec import Broadcast, Forward, HashByKey, JobSpec, Partitioning
+from mainstay.schema import format_schema
+from mainstay.state.keygroups import range_of
+
+
+def explain(logical: LogicalGraph, chained: ChainedGraph, physical: JobSpec) -> str:
+    """The logical, the chained and the physical graph, one under the other."""
+    return "\n\n".join(
+        [_logical(logical), _chained(chained), _physical(physical)],
+    )
+
+
+def described(partitioning: Partitioning) -> str:
+    """A partitioning in a word or two."""
+    match partitioning:
+        case Forward():
+            return "forward"
+        case Broadcast():
+            return "broadcast"
+        case HashByKey(key):
+            return f"hash({', '.join(key.names)})"
+        case _:
+            return "rebalance"
+
+
+def _logical(graph: LogicalGraph) -> str:
+    lines = [f"Logical graph ({graph.mode}, max_parallelism {graph.max_parallelism})"]
+    for operator in graph.operators:
+        lines.append(f"  {operator.uid}: {operator.name}{_schema(operator)}")
+        lines.extend(f"      state {_state(operator, n)}" for n in range(len(operator.states)))
+        for given in operator.inputs:
+            upstream = graph.operator(given.upstream).uid
+            lines.append(f"      reads {upstream} by {described(given.partitioning)}")
+    return "\n".join(lines)
+
+
+def _schema(operator: LogicalOperator) -> str:
+    return "" if operator.schema is None else f" -> {format_schema(operator.schema)}"
+
+
+def _state(operator: LogicalOperator, number: int) -> str:
+    info = operator.states[number]
+    types = info.value.ddl if info.map_key is None else f"{info.map_key.ddl}, {info.value.ddl}"
+    how = "" if info.redistribute is None else f", {info.redistribute}"
+    return f"{info.name}: {info.kind}({types}{how})"
+
+
+def _chained(graph: ChainedGraph) -> str:
+    lines = ["Chained graph"]
+    lines.extend(f"  {_chain(chain)}" for chain in graph.chains)
+    return "\n".join(lines)
+
+
+def _chain(chain: Chain) -> str:
+    names = " -> ".join(operator.uid for operator in chain.operators)
+    return f"[{names}] x {chain.parallelism}"
+
+
+def _physical(job: JobSpec) -> str:
+    lines = [f"Physical graph ({job.workers} workers)"]
+    for task in job.tasks:
+        for subtask in range(task.parallelism):
+            keyed = any(operator.key is not None for operator in task.operators)
+            groups = range_of(subtask, task.parallelism, job.max_parallelism)
+            owned = f", key-groups {groups.first}-{groups.last}" if keyed else ""
+            lines.append(f"  {task.id}[{subtask}] on worker {subtask}{owned}")
+        for edge in task.outputs:
+            how = described(edge.partitioning)
+            lines.append(f"      {edge.channels} channels by {how} to {edge.receiver}")
+    return "\n".join(lines)

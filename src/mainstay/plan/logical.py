@@ -1,0 +1,55 @@
+"""The logical graph: what the author of a job wrote, operator by operator.
+
+It is a value: building it runs nothing. Every operator has a uid, which is what its state is
+known by; one that was not given is made from the operator's name and place, and then state is
+found again only while the program does not change.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from mainstay.runtime.connector import Source
+from mainstay.runtime.spec import KeySpec, OperatorFactory, Partitioning
+from mainstay.state.declaration import StateInfo
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """An edge into an operator: where rows come from, how they are dealt out, and to which port."""
+
+    upstream: int
+    partitioning: Partitioning
+    port: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LogicalOperator:
+    """One operator. ``schema`` is what it emits; None for a sink."""
+
+    id: int
+    uid: str
+    has_own_uid: bool
+    name: str
+    factory: OperatorFactory
+    schema: pa.Schema | None
+    parallelism: int
+    inputs: tuple[Input, ...] = ()
+    states: tuple[StateInfo, ...] = ()
+    key: KeySpec | None = None
+    source: Source | None = None
+    is_sink: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LogicalGraph:
+    """All operators, each after those it reads from."""
+
+    operators: tuple[LogicalOperator, ...]
+    max_parallelism: int
+    mode: str
+
+    def operator(self, id: int) -> LogicalOperator:
+        return self.operators[id]

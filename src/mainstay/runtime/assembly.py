@@ -1,0 +1,129 @@
+"""Assembly: from the specification of a task to its operators, gate and outputs on a worker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from mainstay.runtime.alignment import Aligner, MarkerHandler, Tracker
+from mainstay.runtime.gate import Gate, Grant, InputChannel
+from mainstay.runtime.messages import Attempt
+from mainstay.runtime.operators.base import Emit, OperatorContext
+from mainstay.runtime.output import Output, OutputChannel, Transmit
+from mainstay.runtime.partition import partitioner_for
+from mainstay.runtime.ports import Ports
+from mainstay.runtime.slices import SliceSize
+from mainstay.runtime.spec import JobSpec, TaskSpec, Tuning
+from mainstay.runtime.stateful import StatefulOperator
+from mainstay.runtime.task import Task
+from mainstay.state.keygroups import range_of
+
+
+@dataclass(frozen=True, slots=True)
+class Assembler:
+    """Builds the tasks of one worker in one attempt."""
+
+    job: JobSpec
+    attempt: Attempt
+    lineage: str
+    worker: int
+    ports: Ports
+    tuning: Tuning
+    transmit: Transmit
+    grant: Grant
+    fail: Callable[[Exception], None]
+
+    def build(self, spec: TaskSpec) -> Task:
+        members = [self._member(spec, number) for number in range(len(spec.operators))]
+        outputs = [self._output(spec, number) for number in range(len(spec.outputs))]
+        self._wire(spec, members, outputs)
+        gate = Gate(self._inputs(spec), self.grant)
+        slices = SliceSize(
+            self.tuning.slice_s, self.tuning.first_slice_rows, self.tuning.max_slice_rows
+        )
+        return Task(
+            spec,
+            self.worker,
+            self.attempt,
+            self.ports,
+            members,
+            gate,
+            outputs,
+            self._markers(len(gate.channels)),
+            slices,
+        )
+
+    def _member(self, spec: TaskSpec, number: int) -> StatefulOperator:
+        groups = range_of(self.worker, spec.parallelism, self.job.max_parallelism)
+        return StatefulOperator(
+            spec.operators[number],
+            self.worker,
+            spec.parallelism,
+            self.attempt,
+            self.job.max_parallelism,
+            groups,
+        )
+
+    def _inputs(self, spec: TaskSpec) -> list[InputChannel]:
+        return [
+            InputChannel(channel, edge.port)
+            for edge in spec.inputs
+            for channel, _ in edge.incoming(self.worker)
+        ]
+
+    def _output(self, spec: TaskSpec, number: int) -> Output:
+        edge = spec.outputs[number]
+        channels = [
+            OutputChannel(channel, self.tuning.window_bytes, self.transmit)
+            for channel, _ in edge.outgoing(self.worker)
+        ]
+        partitioner = partitioner_for(edge, self.worker, self.job.max_parallelism)
+        return Output(partitioner, channels, self.tuning.batch_rows)
+
+    def _wire(self, spec: TaskSpec, members: list[StatefulOperator], outputs: list[Output]) -> None:
+        """Give every operator its ``out``: the next operators of the chain and the outputs."""
+        targets: list[list[Emit]] = [[] for _ in members]
+        for member in members:
+            if member.spec.upstream is not None:
+                targets[member.spec.upstream].append(_into(member))
+        for edge, output in zip(spec.outputs, outputs, strict=True):
+            targets[edge.sender_operator].append(output.emit)
+        for member, emits in zip(members, targets, strict=True):
+            member.operator.out = emits[0] if len(emits) == 1 else _to_all(emits)
+
+    def _markers(self, channels: int) -> MarkerHandler:
+        return Tracker(channels) if self.job.mode == "at_least_once" else Aligner(channels)
+
+    def open(self, task: Task) -> None:
+        """Hand the operators their context; their state must be restored by now."""
+        for member in task.members:
+            member.operator.open(
+                OperatorContext(
+                    member.uid,
+                    self.worker,
+                    task.spec.parallelism,
+                    self.attempt,
+                    self.lineage,
+                    self.ports.clock,
+                    self.ports.background,
+                    self.fail,
+                    member.backend,
+                    member.view,
+                    member.lists,
+                )
+            )
+
+
+def _into(member: StatefulOperator) -> Emit:
+    process = member.operator.process
+    return lambda batch: process(batch, 0)
+
+
+def _to_all(emits: list[Emit]) -> Emit:
+    def emit(batch: pa.RecordBatch) -> None:
+        for each in emits:
+            each(batch)
+
+    return emit

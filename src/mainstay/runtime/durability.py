@@ -1,0 +1,147 @@
+"""Durability: the asynchronous part of a task's snapshots.
+
+Segments are turned into columns in slices on the loop (it holds the interpreter, so it must be
+short and often) and written beside it. A segment is written once; an epoch is acknowledged when
+every segment of its cut is durable. A segment whose write failed stays in the chain and is
+written with the next epoch, so a failed epoch loses nothing.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from mainstay.runtime.messages import Epoch, Figures
+from mainstay.runtime.ports import Ports
+from mainstay.runtime.stateful import Cut, StatefulOperator
+from mainstay.snapshot.manifest import SegmentRef, SubtaskState
+from mainstay.snapshot.statefile import StateTable
+from mainstay.state.chain import Segment
+
+Acknowledged = Callable[[Epoch, dict[str, SubtaskState], Figures], None]
+Declined = Callable[[Epoch, str], None]
+
+
+@dataclass(slots=True)
+class PendingEpoch:
+    """An epoch of this task that is not yet acknowledged."""
+
+    epoch: Epoch
+    cuts: list[tuple[StatefulOperator, Cut]]
+    alignment_s: float
+    sync_s: float
+    started: float
+    size_bytes: int = 0
+
+    @property
+    def is_durable(self) -> bool:
+        return all(segment.is_durable for _, cut in self.cuts for segment in cut.segments)
+
+
+class Durability:
+    """Makes the cuts of one task durable, in the order they were taken."""
+
+    def __init__(self, ports: Ports, acknowledged: Acknowledged, declined: Declined) -> None:
+        self._ports = ports
+        self._acknowledged = acknowledged
+        self._declined = declined
+        self._pending: list[PendingEpoch] = []
+        self._queue: deque[tuple[StatefulOperator, Segment]] = deque()
+        self._encoding: Iterator[list[StateTable]] | None = None
+        self._taken: set[tuple[str, str]] = set()
+
+    def begin(self, pending: PendingEpoch) -> None:
+        """Take over a cut; its undurable segments are queued unless they were taken before."""
+        self._pending.append(pending)
+        for operator, cut in pending.cuts:
+            for segment in cut.segments:
+                place = (operator.uid, segment.id)
+                if not segment.is_durable and place not in self._taken:
+                    self._taken.add(place)
+                    self._queue.append((operator, segment))
+        self._acknowledge_durable()
+
+    def step(self) -> bool:
+        """Convert one slice; False when there is nothing to convert."""
+        if not self._queue:
+            return False
+        operator, segment = self._queue[0]
+        if self._encoding is None:
+            self._encoding = operator.encode(segment)
+        tables = next(self._encoding)
+        if tables:
+            self._encoding = None
+            self._queue.popleft()
+            self._write(operator, segment, tables)
+        return True
+
+    def _write(
+        self, operator: StatefulOperator, segment: Segment, tables: list[StateTable]
+    ) -> None:
+        place = (operator.uid, segment.id)
+        storage = self._ports.storage
+
+        def done(ref: SegmentRef) -> None:
+            self._taken.discard(place)
+            segment.written(ref)
+            self._count(segment, ref.file.size_bytes)
+            self._acknowledge_durable()
+
+        def failed(error: Exception) -> None:
+            self._taken.discard(place)
+            self._give_up(segment, f"{operator.uid!r} could not be stored: {error}")
+
+        self._ports.background.submit(
+            lambda: operator.write(storage, segment.id, tables, False), done, failed
+        )
+
+    def _count(self, segment: Segment, size_bytes: int) -> None:
+        for pending in self._pending:
+            if any(segment in cut.segments for _, cut in pending.cuts):
+                pending.size_bytes += size_bytes
+                return
+
+    def _acknowledge_durable(self) -> None:
+        for pending in [pending for pending in self._pending if pending.is_durable]:
+            self._pending.remove(pending)
+            states = {op.uid: op.acknowledged(cut) for op, cut in pending.cuts}
+            async_s = self._ports.clock.monotonic() - pending.started
+            figures = Figures(pending.alignment_s, pending.sync_s, async_s, pending.size_bytes)
+            self._acknowledged(pending.epoch, states, figures)
+
+    def _give_up(self, segment: Segment, reason: str) -> None:
+        hopeless = [
+            pending
+            for pending in self._pending
+            if any(segment in cut.segments for _, cut in pending.cuts)
+        ]
+        for pending in hopeless:
+            self._pending.remove(pending)
+            self._declined(pending.epoch, reason)
+
+    def abort(self, epoch: Epoch) -> None:
+        """Nobody waits for this epoch any more; its segments are written all the same."""
+        self._pending = [pending for pending in self._pending if pending.epoch != epoch]
+
+    def compact(self, operators: list[StatefulOperator]) -> None:
+        """Start the compactions that are due, beside the loop."""
+        for operator in operators:
+            refs, id, to_base = operator.next_compaction()
+            if refs:
+                self._submit_compaction(operator, refs, id, to_base)
+
+    def _submit_compaction(
+        self, operator: StatefulOperator, refs: tuple[SegmentRef, ...], id: str, to_base: bool
+    ) -> None:
+        storage = self._ports.storage
+
+        def failed(_: Exception) -> None:
+            # The chain is whole without it; the next completed epoch tries again.
+            operator.chain.cancel_compaction()
+
+        self._ports.background.submit(
+            lambda: operator.compact(storage, refs, id, to_base),
+            operator.chain.end_compaction,
+            failed,
+        )

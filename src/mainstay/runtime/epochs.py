@@ -1,0 +1,158 @@
+"""The epochs of one attempt: which is due, which are pending, which are done.
+
+Pure bookkeeping: the coordinator asks and acts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from mainstay.runtime.messages import Acknowledge, Epoch, Figures
+from mainstay.runtime.options import SnapshotOptions
+from mainstay.snapshot.manifest import SubtaskState
+
+Subtask = tuple[str, int]
+"""A task's id and the number of one of its subtasks."""
+
+
+@dataclass(frozen=True, slots=True)
+class EpochRecord:
+    """The history of one epoch, as ``job.snapshots()`` gives it."""
+
+    epoch: Epoch
+    attempt: int
+    status: str
+    triggered_at: float
+    duration_s: float = 0.0
+    size_bytes: int = 0
+    figures: Mapping[Subtask, Figures] = field(default_factory=dict)
+    reason: str = ""
+
+
+@dataclass(slots=True, eq=False)
+class PendingEpoch:
+    """An epoch under way. ``sources`` is what the coordinator knew of them at the trigger."""
+
+    epoch: Epoch
+    started: float
+    triggered_at: float
+    waiting: set[Subtask]
+    sources: Mapping[str, Any]
+    is_final: bool = False
+    is_committing: bool = False
+    states: dict[Subtask, Mapping[str, SubtaskState]] = field(default_factory=dict)
+    figures: dict[Subtask, Figures] = field(default_factory=dict)
+
+
+class EpochBook:
+    """The epochs of one attempt."""
+
+    def __init__(
+        self,
+        attempt: int,
+        subtasks: frozenset[Subtask],
+        options: SnapshotOptions,
+        first: Epoch,
+        now: float,
+    ) -> None:
+        self._attempt = attempt
+        self._subtasks = subtasks
+        self._options = options
+        self.next_epoch = first
+        self.pending: dict[Epoch, PendingEpoch] = {}
+        self.failures_in_a_row = 0
+        self._last_trigger = now
+        self._last_end = now - options.min_pause_s
+
+    # ------------------------------------------------------------ when
+
+    def next_trigger(self) -> float | None:
+        """When the next periodic epoch is due; None while as many as allowed are under way."""
+        if len(self.pending) >= self._options.max_concurrent:
+            return None
+        periodic = self._last_trigger + self._options.every_s
+        return max(periodic, self._last_end + self._options.min_pause_s)
+
+    def next_timeout(self) -> float | None:
+        open_epochs = [p for p in self.pending.values() if not p.is_committing]
+        return min((p.started + self._options.timeout_s for p in open_epochs), default=None)
+
+    def expired(self, now: float) -> list[Epoch]:
+        """Epochs past their time. One that is being committed can only succeed or be refused."""
+        return [
+            pending.epoch
+            for pending in self.pending.values()
+            if not pending.is_committing and now >= pending.started + self._options.timeout_s
+        ]
+
+    @property
+    def has_failed_too_often(self) -> bool:
+        return self.failures_in_a_row > self._options.tolerable_failures
+
+    # ------------------------------------------------------------ what
+
+    def begin(
+        self, now: float, wall: float, sources: Mapping[str, Any], *, is_final: bool
+    ) -> PendingEpoch:
+        epoch = self.next_epoch
+        self.next_epoch = Epoch(epoch + 1)
+        pending = PendingEpoch(epoch, now, wall, set(self._subtasks), sources, is_final)
+        self.pending[epoch] = pending
+        self._last_trigger = now
+        return pending
+
+    def acknowledge(self, message: Acknowledge) -> PendingEpoch | None:
+        """Take an acknowledgement; the epoch when it was the last one missing.
+
+        Repeated ones, and those of epochs that are no longer pending, change nothing.
+        """
+        pending = self.pending.get(message.epoch)
+        subtask = (message.task, message.subtask)
+        if pending is None or subtask not in pending.waiting:
+            return None
+        pending.waiting.discard(subtask)
+        pending.states[subtask] = message.states
+        pending.figures[subtask] = message.figures
+        return None if pending.waiting else pending
+
+    def complete(self, epoch: Epoch, now: float) -> tuple[EpochRecord, list[EpochRecord]]:
+        """Close a committed epoch; older ones that were still pending are subsumed by it."""
+        pending = self.pending.pop(epoch)
+        self.failures_in_a_row = 0
+        self._last_end = now
+        older = [number for number in self.pending if number < epoch]
+        subsumed = [self._close(n, now, "subsumed", f"by epoch {epoch}") for n in sorted(older)]
+        return self._record(pending, now, "complete"), subsumed
+
+    def fail(self, epoch: Epoch, now: float, reason: str) -> EpochRecord:
+        """Close an epoch that will not be completed. Its segments go with the next one."""
+        self.failures_in_a_row += 1
+        return self._close(epoch, now, "failed", reason)
+
+    def _close(self, epoch: Epoch, now: float, status: str, reason: str) -> EpochRecord:
+        self._last_end = now
+        return self._record(self.pending.pop(epoch), now, status, reason)
+
+    def _record(
+        self, pending: PendingEpoch, now: float, status: str, reason: str = ""
+    ) -> EpochRecord:
+        return EpochRecord(
+            epoch=pending.epoch,
+            attempt=self._attempt,
+            status=status,
+            triggered_at=pending.triggered_at,
+            duration_s=now - pending.started,
+            size_bytes=sum(figures.size_bytes for figures in pending.figures.values()),
+            figures=dict(pending.figures),
+            reason=reason,
+        )
+
+    def abandon(self, now: float, reason: str) -> list[EpochRecord]:
+        """The attempt has ended: close what is pending, without counting it as failures."""
+        open_epochs = [p for p in self.pending.values() if not p.is_committing]
+        records = [self._record(pending, now, "failed", reason) for pending in open_epochs]
+        for pending in open_epochs:
+            del self.pending[pending.epoch]
+        return records

@@ -1,0 +1,108 @@
+"""The gate: the input channels of a task, and which of them it may read.
+
+A channel is ready when it holds something and is not blocked. The gate hands out slices, not
+batches: what is left of a batch stays at the head of its channel, so that other channels, and
+whatever else the worker has to do, come in between. Credit for a batch is given back when its
+last slice has been taken; a blocked channel gives none back because nothing is taken from it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from mainstay.errors import ProtocolError
+from mainstay.runtime.messages import ChannelId, Element
+
+Grant = Callable[[ChannelId, int], None]
+
+
+@dataclass(slots=True, eq=False)
+class InputChannel:
+    """The receiving end of a channel. ``port`` is which input of the operator it feeds."""
+
+    id: ChannelId
+    port: int
+    queue: deque[Element] = field(default_factory=deque)
+    head_bytes: int | None = None
+    blocked: bool = False
+    ended: bool = False
+    expected: int = 0
+
+
+class Gate:
+    """The input channels of one task, taken from in turn."""
+
+    def __init__(self, channels: list[InputChannel], grant: Grant) -> None:
+        self.channels = channels
+        self._index = {channel.id: number for number, channel in enumerate(channels)}
+        self._grant = grant
+        self._ready: deque[int] = deque()
+
+    def put(self, id: ChannelId, sequence: int, element: Element) -> None:
+        """Take an element from the transport; a lost or repeated one ends the attempt."""
+        number = self._index[id]
+        channel = self.channels[number]
+        if sequence != channel.expected:
+            raise ProtocolError(
+                f"channel {id} expected element {channel.expected} and got {sequence}"
+            )
+        channel.expected += 1
+        channel.queue.append(element)
+        if len(channel.queue) == 1 and not channel.blocked:
+            self._ready.append(number)
+
+    @property
+    def is_ready(self) -> bool:
+        return bool(self._ready)
+
+    def take(self, max_rows: int) -> tuple[int, Any]:
+        """The next slice, marker or end of input, and the number of its channel."""
+        number = self._ready.popleft()
+        channel = self.channels[number]
+        element = channel.queue[0]
+        if isinstance(element, pa.RecordBatch):
+            element = self._slice(channel, element, max_rows)
+        else:
+            channel.queue.popleft()
+        if channel.queue:
+            self._ready.append(number)
+        return number, element
+
+    def _slice(self, channel: InputChannel, batch: pa.RecordBatch, rows: int) -> pa.RecordBatch:
+        if channel.head_bytes is None:
+            channel.head_bytes = batch.nbytes
+        if batch.num_rows > rows:
+            channel.queue[0] = batch.slice(rows)
+            return batch.slice(0, rows)
+        channel.queue.popleft()
+        size_bytes, channel.head_bytes = channel.head_bytes, None
+        self._grant(channel.id, size_bytes)
+        return batch
+
+    def block(self, number: int) -> None:
+        channel = self.channels[number]
+        channel.blocked = True
+        if channel.queue:
+            self._ready.remove(number)
+
+    def unblock_all(self) -> None:
+        for number, channel in enumerate(self.channels):
+            if channel.blocked:
+                channel.blocked = False
+                if channel.queue:
+                    self._ready.append(number)
+
+    def end(self, number: int) -> bool:
+        """Note the end of input of a channel; True when it was the last one."""
+        self.channels[number].ended = True
+        return all(channel.ended for channel in self.channels)
+
+    def check_invariants(self) -> None:
+        ready = {n for n, c in enumerate(self.channels) if c.queue and not c.blocked}
+        assert ready == set(self._ready), f"ready {set(self._ready)} should be {ready}"
+        assert len(ready) == len(self._ready), "a channel is listed as ready twice"

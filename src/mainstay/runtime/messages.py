@@ -1,0 +1,177 @@
+"""Everything that is said between the coordinator and the workers, and between workers.
+
+Every message carries the attempt it belongs to; receivers refuse those of another attempt, so
+that a worker that lives on after its attempt has ended can disturb nothing.
+
+*Elements* are what travels on a channel, in order: batches, markers, and the end of input.
+After the end of input a channel still carries markers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NewType, TypeAlias
+
+import pyarrow as pa
+
+from mainstay.snapshot.manifest import SubtaskState
+
+Attempt = NewType("Attempt", int)
+Epoch = NewType("Epoch", int)
+ChannelId = NewType("ChannelId", int)
+
+# ---------------------------------------------------------------- elements of a channel
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """Everything before it on the channel belongs to the epoch, nothing after it does."""
+
+    epoch: Epoch
+
+
+@dataclass(frozen=True, slots=True)
+class EndOfInput:
+    """No more batches will come on this channel; markers still will."""
+
+
+Element: TypeAlias = "pa.RecordBatch | Marker | EndOfInput"
+
+# ---------------------------------------------------------------- between workers
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """An element on its way to another worker. ``sequence`` counts per channel, from zero."""
+
+    attempt: Attempt
+    channel: ChannelId
+    sequence: int
+    element: Element
+
+
+@dataclass(frozen=True, slots=True)
+class Credit:
+    """The receiver has consumed this many bytes of the channel: as many more may be sent."""
+
+    attempt: Attempt
+    channel: ChannelId
+    size_bytes: int
+
+
+# ---------------------------------------------------------------- from the coordinator
+
+
+@dataclass(frozen=True, slots=True)
+class Trigger:
+    """Begin an epoch: the sources of the worker note their positions and emit the marker."""
+
+    attempt: Attempt
+    epoch: Epoch
+
+
+@dataclass(frozen=True, slots=True)
+class AbortEpoch:
+    """The epoch will not be completed; whoever waits for its markers must not."""
+
+    attempt: Attempt
+    epoch: Epoch
+
+
+@dataclass(frozen=True, slots=True)
+class EpochComplete:
+    """The epoch is committed in the log; so is everything before it."""
+
+    attempt: Attempt
+    epoch: Epoch
+
+
+@dataclass(frozen=True, slots=True)
+class AssignSplits:
+    """Splits for one source subtask; ``last`` says that there will be no others."""
+
+    attempt: Attempt
+    uid: str
+    subtask: int
+    splits: tuple[Any, ...]
+    last: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """The job has finished or was cancelled: end in good order."""
+
+    attempt: Attempt
+
+
+# ---------------------------------------------------------------- to the coordinator
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """The worker has restored its state and can take triggers and splits."""
+
+    attempt: Attempt
+    worker: int
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What a subtask measured of one epoch."""
+
+    alignment_s: float = 0.0
+    sync_s: float = 0.0
+    async_s: float = 0.0
+    size_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledge:
+    """Every segment of the subtask's chains for this epoch is durable."""
+
+    attempt: Attempt
+    epoch: Epoch
+    task: str
+    subtask: int
+    states: Mapping[str, SubtaskState]
+    figures: Figures = field(default_factory=Figures)
+
+
+@dataclass(frozen=True, slots=True)
+class Decline:
+    """The subtask cannot take part in this epoch."""
+
+    attempt: Attempt
+    epoch: Epoch
+    task: str
+    subtask: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The subtask has seen the end of its input and has flushed what it held back."""
+
+    attempt: Attempt
+    task: str
+    subtask: int
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """The subtask's sinks have confirmed everything up to this epoch."""
+
+    attempt: Attempt
+    epoch: Epoch
+    task: str
+    subtask: int
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerFailed:
+    """The worker cannot go on; the attempt ends."""
+
+    attempt: Attempt
+    worker: int
+    error: Exception

@@ -1,0 +1,110 @@
+"""Operators: the links of a chain. A batch goes in, batches come out by a function call.
+
+An operator is driven by one thread: ``open`` once, then ``process`` and the snapshot calls in
+any order, ``end_of_input`` at most once per attempt, ``close`` last. It may be ended without
+``close`` at any moment.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from mainstay.errors import MainstayError, UserFunctionError
+from mainstay.runtime.messages import Epoch
+from mainstay.runtime.ports import Background, Clock
+from mainstay.state.backends.heap import HeapBackend
+from mainstay.state.keyed import KeyContext
+from mainstay.state.operator import OperatorList
+
+Emit = Callable[[pa.RecordBatch], None]
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorContext:
+    """Where an operator runs and what it may use."""
+
+    uid: str
+    subtask: int
+    parallelism: int
+    attempt: int
+    lineage: str
+    clock: Clock
+    background: Background
+    fail: Callable[[Exception], None]
+    keyed: HeapBackend | None = None
+    key_context: KeyContext | None = None
+    lists: dict[str, OperatorList] = field(default_factory=dict)
+
+
+class ProcessContext(KeyContext):
+    """What a function of the job's author learns about the row at hand."""
+
+    __slots__ = ("parallelism", "subtask", "uid")
+
+    def __init__(self, uid: str, subtask: int, parallelism: int) -> None:
+        super().__init__()
+        self.uid = uid
+        self.subtask = subtask
+        self.parallelism = parallelism
+
+
+class Operator:
+    """The base of all operators. ``out`` is set before ``open``."""
+
+    context: OperatorContext
+    out: Emit
+
+    def open(self, context: OperatorContext) -> None:
+        """State is restored by now."""
+        self.context = context
+
+    def process(self, batch: pa.RecordBatch, port: int) -> None:
+        raise NotImplementedError
+
+    def before_marker(self, epoch: Epoch) -> None:
+        """The last chance to emit rows that belong to the epoch, and to write state."""
+
+    def on_complete(self, epoch: Epoch) -> None:
+        """The epoch, and every one before it, is committed in the log."""
+
+    def end_of_input(self) -> None:
+        """All input has been processed. May emit; must be harmless when done again."""
+
+    def tick(self, now: float) -> bool:
+        """Called on every pass of the loop; True if something was done."""
+        return False
+
+    def deadline(self) -> float | None:
+        """When ``tick`` will next have something to do without a message arriving."""
+        return None
+
+    def close(self) -> None:
+        """The job ends in good order."""
+
+
+def user_error(context: OperatorContext, error: Exception) -> Exception:
+    """An exception of user code, with the operator, the subtask and the user's own traceback."""
+    if isinstance(error, UserFunctionError):
+        return error
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if "/mainstay/" not in frame.filename.replace("\\", "/")]
+    if isinstance(error, MainstayError) and not own:
+        return error
+    text = "".join(traceback.format_list(own or frames))
+    text += "".join(traceback.format_exception_only(type(error), error))
+    summary = f"{type(error).__name__}: {error}"
+    return UserFunctionError(context.uid, context.subtask, summary, text)
+
+
+def bind_states(function: Any, context: OperatorContext) -> None:
+    """Put handles in the place of the declarations, on this instance of the function."""
+    handles: dict[str, Any] = dict(context.lists)
+    if context.keyed is not None:
+        handles.update(context.keyed.handles)
+    for name, handle in handles.items():
+        setattr(function, name, handle)

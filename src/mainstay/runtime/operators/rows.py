@@ -1,0 +1,206 @@
+"""Operators without keys: functions of a row or of a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from mainstay.errors import SchemaError
+from mainstay.runtime.messages import Epoch
+from mainstay.runtime.operators.base import (
+    Operator,
+    OperatorContext,
+    ProcessContext,
+    bind_states,
+    user_error,
+)
+from mainstay.schema import batch_to_rows, format_schema, row_class, rows_to_batch
+
+
+class RowOperator(Operator):
+    """Turns batches into rows, calls a function for each, and gathers what it gives."""
+
+    def __init__(self, function: Any, input_schema: pa.Schema, output_schema: pa.Schema) -> None:
+        self._function = function
+        self._row = row_class(input_schema)
+        self._schema = output_schema
+
+    def process(self, batch: pa.RecordBatch, port: int) -> None:
+        try:
+            out = self.results(batch_to_rows(batch, self._row))
+            if not out:
+                return
+            emitted = rows_to_batch(out, self._schema, f"operator {self.context.uid!r}")
+        except Exception as error:
+            raise user_error(self.context, error) from error
+        self.out(emitted)
+
+    def results(self, rows: list[Any]) -> list[Any]:
+        raise NotImplementedError
+
+
+class MapRows(RowOperator):
+    """One row out for each row in."""
+
+    def results(self, rows: list[Any]) -> list[Any]:
+        return list(map(self._function, rows))
+
+
+class FlatMapRows(RowOperator):
+    """Any number of rows out for each row in."""
+
+    def results(self, rows: list[Any]) -> list[Any]:
+        out: list[Any] = []
+        for row in rows:
+            collect(self._function(row), out)
+        return out
+
+
+class ProcessRows(RowOperator):
+    """A ``Process`` function: rows out, operator state, notifications."""
+
+    def open(self, context: OperatorContext) -> None:
+        super().open(context)
+        self._context = ProcessContext(context.uid, context.subtask, context.parallelism)
+        open_function(self._function, self._context, context)
+
+    def results(self, rows: list[Any]) -> list[Any]:
+        out: list[Any] = []
+        process, context = self._function.process, self._context
+        for row in rows:
+            collect(process(row, context), out)
+        return out
+
+    def on_complete(self, epoch: Epoch) -> None:
+        notify_function(self._function, epoch, self.context)
+
+    def close(self) -> None:
+        close_function(self._function, self.context)
+
+
+class FilterRows(Operator):
+    """Keeps the rows for which a function of the row is true."""
+
+    def __init__(self, function: Callable[[Any], Any], schema: pa.Schema) -> None:
+        self._function = function
+        self._row = row_class(schema)
+
+    def process(self, batch: pa.RecordBatch, port: int) -> None:
+        try:
+            keep = [bool(self._function(row)) for row in batch_to_rows(batch, self._row)]
+        except Exception as error:
+            raise user_error(self.context, error) from error
+        kept = batch.filter(pa.array(keep, pa.bool_()))
+        if kept.num_rows:
+            self.out(kept)
+
+
+class MapBatches(Operator):
+    """A function from a batch to a batch, or to None."""
+
+    def __init__(self, function: Callable[[pa.RecordBatch], Any], schema: pa.Schema) -> None:
+        self._function = function
+        self._schema = schema
+
+    def process(self, batch: pa.RecordBatch, port: int) -> None:
+        try:
+            result = self._function(batch)
+            emitted = None if result is None else fitted(result, self._schema, self.context.uid)
+        except Exception as error:
+            raise user_error(self.context, error) from error
+        if emitted is not None and emitted.num_rows:
+            self.out(emitted)
+
+
+class AddKey(Operator):
+    """Appends the key that a function of the row gives, as a column that rows do not show."""
+
+    def __init__(self, function: Callable[[Any], Any], schema: pa.Schema, key: pa.Field) -> None:
+        self._function = function
+        self._row = row_class(schema)
+        self._key = key
+
+    def process(self, batch: pa.RecordBatch, port: int) -> None:
+        try:
+            keys = [(self._function(row),) for row in batch_to_rows(batch, self._row)]
+            where = f"operator {self.context.uid!r} (the key function)"
+            column = rows_to_batch(keys, pa.schema([self._key]), where).column(0)
+        except Exception as error:
+            raise user_error(self.context, error) from error
+        self.out(
+            pa.RecordBatch.from_arrays(
+                [*batch.columns, column], schema=batch.schema.append(self._key)
+            )
+        )
+
+
+def collect(result: Any, out: list[Any]) -> None:
+    """Add what a function returned: a row, several rows, or nothing."""
+    if result is None:
+        return
+    if isinstance(result, Iterator | list):
+        out.extend(result)
+    else:
+        out.append(result)
+
+
+def fitted(result: Any, schema: pa.Schema, uid: str) -> pa.RecordBatch:
+    """A batch of exactly the declared schema, or an error that names both."""
+    if not isinstance(result, pa.RecordBatch):
+        raise SchemaError(
+            f"operator {uid!r} must return a pyarrow.RecordBatch or None, "
+            f"not {type(result).__name__}."
+        )
+    if result.schema.names != schema.names:
+        raise _misfit(result, schema, uid)
+    if result.schema.types == schema.types:
+        return result
+    try:
+        columns = [c.cast(f.type) for c, f in zip(result.columns, schema, strict=True)]
+    except pa.ArrowInvalid as error:
+        raise _misfit(result, schema, uid) from error
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _misfit(result: pa.RecordBatch, schema: pa.Schema, uid: str) -> SchemaError:
+    return SchemaError(
+        f"operator {uid!r} returned a batch of columns {result.schema.names} with types "
+        f"{[str(t) for t in result.schema.types]}, but declares {format_schema(schema)!r}."
+    )
+
+
+def open_function(function: Any, view: ProcessContext, context: OperatorContext) -> None:
+    """Bind the states of a user's function and call its ``open``."""
+    bind_states(function, context)
+    _call(context, getattr(function, "open", None), view)
+
+
+def notify_function(function: Any, epoch: Epoch, context: OperatorContext) -> None:
+    _call(context, getattr(function, "on_snapshot_complete", None), epoch)
+
+
+def close_function(function: Any, context: OperatorContext) -> None:
+    _call(context, getattr(function, "close", None))
+
+
+def _call(context: OperatorContext, method: Callable[..., Any] | None, *arguments: Any) -> None:
+    if method is None:
+        return
+    try:
+        method(*arguments)
+    except Exception as error:
+        raise user_error(context, error) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Make:
+    """A factory that calls a class with arguments; all of it is pickled and shipped."""
+
+    operator: type[Operator]
+    arguments: tuple[Any, ...]
+
+    def build(self) -> Operator:
+        return self.operator(*self.arguments)

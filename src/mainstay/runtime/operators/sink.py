@@ -1,0 +1,143 @@
+"""The sink operator: writes, prepares with the snapshot, commits when it is complete.
+
+A handle stays in the operator's state, and so in every later snapshot, until its commit is
+confirmed. A failed epoch aborts nothing: its handles go with the next one. Handles found in a
+restored snapshot belong to a completed epoch and are committed at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from mainstay.errors import MainstayError, SinkError
+from mainstay.runtime.connector import Sink, SinkContext
+from mainstay.runtime.messages import Epoch
+from mainstay.runtime.operators.base import Operator, OperatorContext
+from mainstay.state.declaration import OperatorListState, StateInfo
+
+RETRY_S = 0.5
+MAX_RETRIES = 20
+
+
+class SinkState:
+    """The one state a sink has: handles whose commit is not confirmed."""
+
+    handles = OperatorListState("struct<epoch:long,handle:binary>", redistribute="split")
+
+
+HANDLES: StateInfo = SinkState.__dict__["handles"].info()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prepared:
+    """A handle and the epoch it was prepared for."""
+
+    epoch: int
+    handle: bytes
+
+
+class SinkOperator(Operator):
+    """The end of a chain."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self._prepared: list[Prepared] = []
+        self._complete = Epoch(0)
+        self._confirmed = Epoch(0)
+        self._committing = False
+        self._retry_at: float | None = None
+        self._failures = 0
+
+    def open(self, context: OperatorContext) -> None:
+        super().open(context)
+        self._state = context.lists[HANDLES.name]
+        self._prepared = [Prepared(unit.epoch, unit.handle) for unit in self._state.get()]
+        self._writer = self._sink.open(
+            SinkContext(context.uid, context.subtask, context.attempt, context.lineage)
+        )
+        if self._prepared:
+            self._complete = Epoch(max(prepared.epoch for prepared in self._prepared))
+            self._commit()
+
+    @property
+    def confirmed(self) -> Epoch:
+        """The last epoch up to which everything is known to be committed."""
+        return self._confirmed
+
+    def process(self, batch: pa.RecordBatch, port: int) -> None:
+        try:
+            self._writer.write(batch)
+        except Exception as error:
+            raise self._broken("written", error) from error
+
+    def before_marker(self, epoch: Epoch) -> None:
+        try:
+            handle = self._writer.prepare(epoch)
+        except Exception as error:
+            raise self._broken("prepared", error) from error
+        if handle is not None:
+            self._prepared.append(Prepared(epoch, handle))
+        self._state.update([(prepared.epoch, prepared.handle) for prepared in self._prepared])
+
+    def on_complete(self, epoch: Epoch) -> None:
+        self._complete = max(self._complete, epoch)
+        self._commit()
+
+    def _commit(self) -> None:
+        """Commit everything that a completed epoch covers, one call at a time."""
+        if self._committing or self._retry_at is not None:
+            return
+        epoch = self._complete
+        due = [prepared for prepared in self._prepared if prepared.epoch <= epoch]
+        if not due:
+            self._confirm(epoch)
+            return
+        self._committing = True
+        handles = [prepared.handle for prepared in due]
+
+        def done(_: Any) -> None:
+            self._committing, self._failures = False, 0
+            self._prepared = [p for p in self._prepared if p not in due]
+            self._confirm(epoch)
+            if self._complete > epoch:
+                self._commit()
+
+        self.context.background.submit(lambda: self._sink.commit(handles), done, self._failed)
+
+    def _confirm(self, epoch: Epoch) -> None:
+        if epoch > self._confirmed:
+            self._confirmed = epoch
+
+    def _failed(self, error: Exception) -> None:
+        # Whether the commit was done is unknown; doing it again is always right.
+        self._committing = False
+        self._failures += 1
+        if self._failures > MAX_RETRIES:
+            self.context.fail(self._broken("committed", error))
+            return
+        delay = RETRY_S * min(2**self._failures, 60)
+        self._retry_at = self.context.clock.monotonic() + delay
+
+    def tick(self, now: float) -> bool:
+        if self._retry_at is None or now < self._retry_at:
+            return False
+        self._retry_at = None
+        self._commit()
+        return True
+
+    def deadline(self) -> float | None:
+        return self._retry_at
+
+    def _broken(self, verb: str, error: Exception) -> Exception:
+        if isinstance(error, MainstayError):
+            return error
+        return SinkError(
+            f"sink {self.context.uid!r}, subtask {self.context.subtask} cannot be {verb}: "
+            f"{type(error).__name__}: {error}"
+        )
+
+    def close(self) -> None:
+        self._writer.close()

@@ -1,0 +1,172 @@
+"""The source operator: reads its splits in turn and keeps their offsets as state.
+
+A unit of its state is one unfinished split: where the last poll began, and how many rows of that
+poll were emitted since. A restored reader starts at that offset and skips as many rows.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from mainstay.errors import MainstayError, SourceError
+from mainstay.runtime.connector import Polled, Source, Split, SplitReader
+from mainstay.runtime.messages import Epoch
+from mainstay.runtime.operators.base import Operator, OperatorContext
+from mainstay.state.declaration import OperatorListState, StateInfo
+
+
+class SourceState:
+    """The one state a source has: its unfinished splits, as JSON."""
+
+    splits = OperatorListState("string", redistribute="split")
+
+
+SPLITS: StateInfo = SourceState.__dict__["splits"].info()
+
+
+@dataclass(slots=True, eq=False)
+class ReadingSplit:
+    """A split being read. ``rows`` are polled but not yet emitted; ``after`` is where they end."""
+
+    split: Split
+    offset: Any = None
+    emitted: int = 0
+    to_skip: int = 0
+    reader: SplitReader | None = None
+    rows: pa.RecordBatch | None = None
+    after: Any = None
+    finished: bool = False
+    polling: bool = False
+
+    def to_unit(self) -> str:
+        skip = self.emitted + self.to_skip
+        unit = {"id": self.split.id, "data": self.split.data, "offset": self.offset, "skip": skip}
+        return json.dumps(unit)
+
+    @staticmethod
+    def from_unit(text: str) -> ReadingSplit:
+        unit = json.loads(text)
+        split = Split(unit["id"], unit["data"])
+        return ReadingSplit(split, offset=unit["offset"], to_skip=unit["skip"])
+
+    def take_poll(self, polled: Polled) -> None:
+        """Keep what a poll gave, without the rows that were emitted before a restore."""
+        batch = polled.batch
+        self.after, self.finished = polled.offset, polled.finished
+        if batch is not None and self.to_skip:
+            skipped = min(self.to_skip, batch.num_rows)
+            batch = batch.slice(skipped)
+            self.to_skip -= skipped
+            self.emitted += skipped
+        self.rows = batch if batch is not None and batch.num_rows else None
+        if self.rows is None:
+            self._advance()
+
+    def take_rows(self, max_rows: int) -> pa.RecordBatch:
+        """The next rows to emit; the offset moves when the last of a poll are taken."""
+        assert self.rows is not None
+        taken, rest = self.rows.slice(0, max_rows), self.rows.slice(max_rows)
+        self.emitted += taken.num_rows
+        self.rows = rest if rest.num_rows else None
+        if self.rows is None:
+            self._advance()
+        return taken
+
+    def _advance(self) -> None:
+        # Rows still to be skipped are counted from the new offset on.
+        self.offset, self.emitted = self.after, 0
+
+
+class SourceOperator(Operator):
+    """The head of a source task."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._splits: deque[ReadingSplit] = deque()
+        self._last_assigned = False
+        self.ended = False
+
+    def open(self, context: OperatorContext) -> None:
+        super().open(context)
+        self._state = context.lists[SPLITS.name]
+        self._splits.extend(ReadingSplit.from_unit(unit) for unit in self._state.get())
+
+    def assign(self, splits: tuple[Split, ...], *, last: bool) -> None:
+        self._splits.extend(ReadingSplit(split) for split in splits)
+        self._last_assigned = self._last_assigned or last
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether nothing more will ever come."""
+        return self._last_assigned and not self._splits
+
+    def poll(self, max_rows: int) -> int | None:
+        """Emit some rows and say how many; None when there is nothing to do just now."""
+        for _ in range(len(self._splits)):
+            reading = self._splits[0]
+            if reading.rows is None and not reading.polling and not reading.finished:
+                self._start_poll(reading, max_rows)
+            if reading.rows is not None:
+                rows = reading.take_rows(max_rows)
+                self._retire_or_rotate(reading)
+                self.out(rows)
+                return rows.num_rows  # type: ignore[no-any-return]
+            if reading.finished:
+                self._retire_or_rotate(reading)
+                return 0
+            self._splits.rotate(-1)
+        return None
+
+    def _start_poll(self, reading: ReadingSplit, max_rows: int) -> None:
+        try:
+            if reading.reader is None:
+                reading.reader = self._source.read(reading.split, reading.offset)
+        except Exception as error:
+            raise self._broken(reading, error) from error
+        reader = reading.reader
+        if not self._source.may_block:
+            try:
+                reading.take_poll(reader.poll(max_rows))
+            except Exception as error:
+                raise self._broken(reading, error) from error
+            return
+        reading.polling = True
+
+        def done(polled: Polled) -> None:
+            reading.polling = False
+            reading.take_poll(polled)
+
+        def failed(error: Exception) -> None:
+            self.context.fail(self._broken(reading, error))
+
+        self.context.background.submit(lambda: reader.poll(max_rows), done, failed)
+
+    def _broken(self, reading: ReadingSplit, error: Exception) -> Exception:
+        if isinstance(error, MainstayError):
+            return error
+        return SourceError(
+            f"source {self.context.uid!r}, subtask {self.context.subtask}: split "
+            f"{reading.split.id!r} cannot be read at offset {reading.offset!r}: "
+            f"{type(error).__name__}: {error}"
+        )
+
+    def _retire_or_rotate(self, reading: ReadingSplit) -> None:
+        if reading.finished and reading.rows is None:
+            self._splits.remove(reading)
+            if reading.reader is not None:
+                reading.reader.close()
+        else:
+            self._splits.rotate(-1)
+
+    def before_marker(self, epoch: Epoch) -> None:
+        self._state.update([reading.to_unit() for reading in self._splits])
+
+    def close(self) -> None:
+        for reading in self._splits:
+            if reading.reader is not None:
+                reading.reader.close()

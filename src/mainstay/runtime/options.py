@@ -1,0 +1,39 @@
+"""Options of a running job, in seconds and counts, checked once by whoever parses them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotOptions:
+    """When epochs are taken, how long they may take, and how many are kept."""
+
+    every_s: float = 10.0
+    retain: int = 3
+    timeout_s: float = 600.0
+    min_pause_s: float = 0.0
+    tolerable_failures: int = 3
+    max_concurrent: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class RestartOptions:
+    """How often a failed job is started again within a window, and how long it waits."""
+
+    max_failures: int = 10
+    window_s: float = 600.0
+    backoff_s: float = 1.0
+    max_backoff_s: float = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreOptions:
+    """What to start from: "new", "latest", "latest-or-new", or the number of an epoch.
+
+    ``fall_back`` allows an older epoch in the place of one whose files are damaged.
+    """
+
+    start: str | int = "new"
+    allow_dropped: frozenset[str] = frozenset()
+    fall_back: bool = False

@@ -1,0 +1,109 @@
+"""Outputs: the sending ends of a task's channels, with their credit.
+
+A batch that has no credit waits in line; a task with anything in line does not run, which is how
+backpressure travels. Markers and the end of input cost nothing and never stop a task, but keep
+their place in line. Small batches are gathered and sent together when there are enough, when the
+worker is idle, or when some milliseconds have passed.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+import pyarrow as pa
+
+from mainstay.runtime.messages import ChannelId, Element, EndOfInput, Marker
+
+Transmit = Callable[[ChannelId, int, Element], None]
+
+
+class Partitioner(Protocol):
+    """Decides which channel of an output gets which rows."""
+
+    def split(self, batch: pa.RecordBatch) -> list[tuple[int, pa.RecordBatch]]:
+        """Pairs of a channel's number and what it gets."""
+
+
+class OutputChannel:
+    """The sending end of one channel."""
+
+    def __init__(self, id: ChannelId, credit_bytes: int, transmit: Transmit) -> None:
+        self.id = id
+        self.credit_bytes = credit_bytes
+        self._transmit = transmit
+        self._sequence = 0
+        self._waiting: deque[Element] = deque()
+        self._gathered: list[pa.RecordBatch] = []
+        self._gathered_rows = 0
+
+    @property
+    def has_room(self) -> bool:
+        return not self._waiting
+
+    def gather(self, batch: pa.RecordBatch, enough_rows: int) -> None:
+        self._gathered.append(batch)
+        self._gathered_rows += batch.num_rows
+        if self._gathered_rows >= enough_rows:
+            self.flush()
+
+    def flush(self) -> bool:
+        """Send what was gathered as one batch; True if there was anything."""
+        if not self._gathered:
+            return False
+        gathered, self._gathered, self._gathered_rows = self._gathered, [], 0
+        self._enqueue(gathered[0] if len(gathered) == 1 else pa.concat_batches(gathered))
+        return True
+
+    def send_control(self, element: Marker | EndOfInput) -> None:
+        self.flush()
+        self._enqueue(element)
+
+    def grant(self, size_bytes: int) -> None:
+        self.credit_bytes += size_bytes
+        while self._waiting and self._may_send(self._waiting[0]):
+            self._send(self._waiting.popleft())
+
+    def _enqueue(self, element: Element) -> None:
+        if self._waiting or not self._may_send(element):
+            self._waiting.append(element)
+        else:
+            self._send(element)
+
+    def _may_send(self, element: Element) -> bool:
+        # One batch may overdraw the credit; otherwise a batch above the window could never pass.
+        return self.credit_bytes > 0 or not isinstance(element, pa.RecordBatch)
+
+    def _send(self, element: Element) -> None:
+        if isinstance(element, pa.RecordBatch):
+            self.credit_bytes -= element.nbytes
+        sequence = self._sequence
+        self._sequence += 1
+        self._transmit(self.id, sequence, element)
+
+
+class Output:
+    """One edge of the graph as seen by the sending subtask."""
+
+    def __init__(
+        self, partitioner: Partitioner, channels: list[OutputChannel], enough_rows: int
+    ) -> None:
+        self._partitioner = partitioner
+        self._enough_rows = enough_rows
+        self.channels = channels
+
+    @property
+    def has_room(self) -> bool:
+        return all(channel.has_room for channel in self.channels)
+
+    def emit(self, batch: pa.RecordBatch) -> None:
+        for number, part in self._partitioner.split(batch):
+            self.channels[number].gather(part, self._enough_rows)
+
+    def send_control(self, element: Marker | EndOfInput) -> None:
+        for channel in self.channels:
+            channel.send_control(element)
+
+    def flush(self) -> bool:
+        return sum(channel.flush() for channel in self.channels) > 0

@@ -1,0 +1,57 @@
+"""The three things the core sees of the world: time, messages, and work done beside the loop.
+
+A *drive* provides them. On a real machine they are a clock, sockets and a thread pool; in the
+simulation they are values under a seeded scheduler. Nothing else in the runtime touches the
+outside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from mainstay.snapshot.storage import Storage
+
+COORDINATOR = -1
+"""The address of the coordinator; workers have the numbers from zero on."""
+
+
+class Clock(Protocol):
+    """Time in seconds."""
+
+    def monotonic(self) -> float:
+        """Never goes back; only differences mean something."""
+
+    def wall(self) -> float:
+        """Seconds since 1970, for records that people read."""
+
+
+class Background(Protocol):
+    """Work that may block or take long, done beside the loop."""
+
+    def submit(
+        self,
+        work: Callable[[], Any],
+        done: Callable[[Any], None],
+        failed: Callable[[Exception], None],
+    ) -> None:
+        """Run ``work`` elsewhere; then call ``done`` or ``failed`` on the loop of the submitter.
+
+        Neither is called when the submitter has ended by then. ``work`` must not touch anything
+        that the loop changes.
+        """
+
+
+Send = Callable[[int, Any], None]
+"""Send a message to a worker or the coordinator: in order per pair, at most once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """What a worker or a coordinator is given of the world."""
+
+    clock: Clock
+    background: Background
+    send: Send
+    storage: Storage

@@ -1,0 +1,175 @@
+"""What runs: the physical graph as plain values, made by ``plan`` and shipped to the workers.
+
+A *task* is a chain of operators; it has ``parallelism`` subtasks. Worker *i* runs subtask *i* of
+every task that has one, so the number of a subtask is also the number of its worker. An *edge*
+joins two tasks and stands for one channel (forward) or one per pair of subtasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from mainstay.runtime.connector import Source
+from mainstay.runtime.messages import ChannelId
+from mainstay.state.declaration import StateInfo
+from mainstay.state.values import ValueType
+
+
+class OperatorFactory(Protocol):
+    """Makes an operator; it is what gets pickled and shipped."""
+
+    def build(self) -> Any: ...
+
+
+@dataclass(frozen=True, slots=True)
+class KeySpec:
+    """Where the key of a row is found: column numbers, the key's type, and its names.
+
+    ``hidden`` columns hold a key that a function computed; rows do not show them.
+    """
+
+    columns: tuple[int, ...]
+    type: ValueType
+    names: tuple[str, ...]
+    hidden: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Forward:
+    """Subtask *i* sends to subtask *i*."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rebalance:
+    """Batches are dealt out in turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Broadcast:
+    """Everyone gets everything."""
+
+
+@dataclass(frozen=True, slots=True)
+class HashByKey:
+    """Rows go to the owner of their key-group."""
+
+    key: KeySpec
+
+
+Partitioning = Forward | Rebalance | Broadcast | HashByKey
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorSpec:
+    """One operator of a chain. ``upstream`` is its place in the chain, None at the head."""
+
+    uid: str
+    name: str
+    factory: OperatorFactory
+    states: tuple[StateInfo, ...] = ()
+    key: KeySpec | None = None
+    upstream: int | None = None
+    source: Source | None = None
+    is_sink: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeSpec:
+    """An edge between two tasks. ``port`` is which input of the receiving head it feeds."""
+
+    first_channel: int
+    sender: str
+    sender_operator: int
+    sender_parallelism: int
+    receiver: str
+    receiver_parallelism: int
+    port: int
+    partitioning: Partitioning
+    schema: pa.Schema
+
+    @property
+    def is_forward(self) -> bool:
+        return isinstance(self.partitioning, Forward)
+
+    def outgoing(self, subtask: int) -> Iterator[tuple[ChannelId, int]]:
+        """The channels that a sending subtask has, with the receiving subtask of each."""
+        if self.is_forward:
+            yield ChannelId(self.first_channel + subtask), subtask
+            return
+        first = self.first_channel + subtask * self.receiver_parallelism
+        for receiver in range(self.receiver_parallelism):
+            yield ChannelId(first + receiver), receiver
+
+    def incoming(self, subtask: int) -> Iterator[tuple[ChannelId, int]]:
+        """The channels that a receiving subtask has, with the sending subtask of each."""
+        if self.is_forward:
+            yield ChannelId(self.first_channel + subtask), subtask
+            return
+        for sender in range(self.sender_parallelism):
+            channel = self.first_channel + sender * self.receiver_parallelism + subtask
+            yield ChannelId(channel), sender
+
+    @property
+    def channels(self) -> int:
+        if self.is_forward:
+            return self.sender_parallelism
+        return self.sender_parallelism * self.receiver_parallelism
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSpec:
+    """A chain of operators that runs as one, with the edges that come in and go out."""
+
+    id: str
+    parallelism: int
+    operators: tuple[OperatorSpec, ...]
+    inputs: tuple[EdgeSpec, ...] = ()
+    outputs: tuple[EdgeSpec, ...] = ()
+
+    @property
+    def is_source(self) -> bool:
+        return self.operators[0].source is not None
+
+    @property
+    def has_sink(self) -> bool:
+        return any(operator.is_sink for operator in self.operators)
+
+
+@dataclass(frozen=True, slots=True)
+class JobSpec:
+    """A whole job. ``tasks`` are in topological order, sources first."""
+
+    tasks: tuple[TaskSpec, ...]
+    max_parallelism: int
+    mode: str
+
+    @property
+    def workers(self) -> int:
+        return max(task.parallelism for task in self.tasks)
+
+    def subtasks(self) -> Iterator[tuple[TaskSpec, int]]:
+        for task in self.tasks:
+            for subtask in range(task.parallelism):
+                yield task, subtask
+
+    def operators(self) -> Iterator[tuple[TaskSpec, OperatorSpec]]:
+        for task in self.tasks:
+            for operator in task.operators:
+                yield task, operator
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """Sizes that trade throughput against latency and memory."""
+
+    window_bytes: int = 1 << 20
+    batch_rows: int = 8192
+    slice_s: float = 0.003
+    first_slice_rows: int = 64
+    max_slice_rows: int = 65536
+    flush_s: float = 0.005
+    max_chain: int = 8

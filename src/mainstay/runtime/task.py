@@ -1,0 +1,200 @@
+"""A task: one subtask of a chain of operators, with its gate and its outputs.
+
+It does one small thing at a time: a slice of a batch, a marker, an end of input. When the
+markers of an epoch are aligned the order is fixed: broadcast the marker, take the snapshot,
+unblock. Anything emitted on account of the epoch comes before the marker.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from mainstay.runtime.alignment import Action, MarkerHandler
+from mainstay.runtime.durability import Durability, PendingEpoch
+from mainstay.runtime.gate import Gate
+from mainstay.runtime.messages import (
+    Acknowledge,
+    Attempt,
+    Committed,
+    Decline,
+    Ended,
+    EndOfInput,
+    Epoch,
+    Figures,
+    Marker,
+)
+from mainstay.runtime.operators.sink import SinkOperator
+from mainstay.runtime.operators.source import SourceOperator
+from mainstay.runtime.output import Output
+from mainstay.runtime.ports import COORDINATOR, Ports
+from mainstay.runtime.slices import SliceSize
+from mainstay.runtime.spec import TaskSpec
+from mainstay.runtime.stateful import StatefulOperator
+from mainstay.snapshot.manifest import SubtaskState
+
+
+class Task:
+    """One subtask of a task, on one worker, in one attempt."""
+
+    def __init__(
+        self,
+        spec: TaskSpec,
+        subtask: int,
+        attempt: Attempt,
+        ports: Ports,
+        members: list[StatefulOperator],
+        gate: Gate,
+        outputs: list[Output],
+        markers: MarkerHandler,
+        slices: SliceSize,
+    ) -> None:
+        self.spec = spec
+        self.subtask = subtask
+        self.members = members
+        self.gate = gate
+        self.outputs = outputs
+        self.ended = False
+        self._attempt = attempt
+        self._ports = ports
+        self._markers = markers
+        self._slices = slices
+        self._head: Any = members[0].operator
+        self._aligning_since: float | None = None
+        self._durability = Durability(ports, self._acknowledge, self._decline)
+        self._sinks = [m.operator for m in members if isinstance(m.operator, SinkOperator)]
+        self._told_confirmed = Epoch(0)
+
+    # ------------------------------------------------------------ the loop
+
+    def step(self) -> bool:
+        """Do one small thing if outputs have room for what it may emit."""
+        progressed = self._durability.step()
+        now = self._ports.clock.monotonic()
+        for member in self.members:
+            progressed = member.operator.tick(now) or progressed
+        self._report_confirmed()
+        if not all(output.has_room for output in self.outputs):
+            return progressed
+        if isinstance(self._head, SourceOperator):
+            return self._step_source(self._head) or progressed
+        return self._step_gate() or progressed
+
+    def _step_source(self, source: SourceOperator) -> bool:
+        if self.ended:
+            return False
+        if source.is_exhausted:
+            self._end()
+            return True
+        started = self._ports.clock.monotonic()
+        rows = source.poll(self._slices.rows)
+        if rows:
+            self._slices.took(rows, self._ports.clock.monotonic() - started)
+        return rows is not None
+
+    def _step_gate(self) -> bool:
+        if not self.gate.is_ready:
+            return False
+        number, element = self.gate.take(self._slices.rows)
+        if isinstance(element, pa.RecordBatch):
+            started = self._ports.clock.monotonic()
+            self._head.process(element, self.gate.channels[number].port)
+            self._slices.took(element.num_rows, self._ports.clock.monotonic() - started)
+        elif isinstance(element, Marker):
+            self._on_marker(number, element.epoch)
+        elif self.gate.end(number):
+            self._end()
+        return True
+
+    def _end(self) -> None:
+        """All input is processed: let every operator flush, and say so downstream."""
+        self.ended = True
+        for member in self.members:
+            member.operator.end_of_input()
+        for output in self.outputs:
+            output.send_control(EndOfInput())
+        self._tell(Ended(self._attempt, self.spec.id, self.subtask))
+
+    def flush(self) -> bool:
+        return sum(output.flush() for output in self.outputs) > 0
+
+    # ------------------------------------------------------------ snapshots
+
+    def on_trigger(self, epoch: Epoch) -> None:
+        """The coordinator's word, for tasks that start with a source. Finished ones answer too."""
+        self._snapshot(epoch, alignment_s=0.0)
+
+    def _on_marker(self, number: int, epoch: Epoch) -> None:
+        verdict = self._markers.on_marker(number, epoch)
+        if verdict.abandoned is not None:
+            self.gate.unblock_all()
+            self._aligning_since = None
+            self._decline(verdict.abandoned, f"subsumed by epoch {epoch}")
+        if verdict.action is Action.IGNORE:
+            return
+        now = self._ports.clock.monotonic()
+        if self._aligning_since is None:
+            self._aligning_since = now
+        if verdict.action is Action.BLOCK:
+            self.gate.block(number)
+        elif verdict.action is Action.SNAPSHOT:
+            alignment_s, self._aligning_since = now - self._aligning_since, None
+            self._snapshot(epoch, alignment_s)
+            self.gate.unblock_all()
+
+    def _snapshot(self, epoch: Epoch, alignment_s: float) -> None:
+        started = self._ports.clock.monotonic()
+        for member in self.members:
+            member.operator.before_marker(epoch)
+        self._broadcast(epoch)
+        cuts = [(member, member.freeze(epoch)) for member in self.members]
+        now = self._ports.clock.monotonic()
+        self._durability.begin(PendingEpoch(epoch, cuts, alignment_s, now - started, now))
+
+    def _broadcast(self, epoch: Epoch) -> None:
+        for output in self.outputs:
+            output.send_control(Marker(epoch))
+
+    def on_abort(self, epoch: Epoch) -> None:
+        if self._markers.on_abort(epoch):
+            self.gate.unblock_all()
+            self._aligning_since = None
+        self._durability.abort(epoch)
+
+    def on_complete(self, epoch: Epoch) -> None:
+        for member in self.members:
+            member.operator.on_complete(epoch)
+        self._durability.compact(self.members)
+
+    # ------------------------------------------------------------ to the coordinator
+
+    def _tell(self, message: Any) -> None:
+        self._ports.send(COORDINATOR, message)
+
+    def _acknowledge(self, epoch: Epoch, states: dict[str, SubtaskState], figures: Figures) -> None:
+        self._tell(Acknowledge(self._attempt, epoch, self.spec.id, self.subtask, states, figures))
+
+    def _decline(self, epoch: Epoch, reason: str) -> None:
+        self._tell(Decline(self._attempt, epoch, self.spec.id, self.subtask, reason))
+
+    def _report_confirmed(self) -> None:
+        if not self._sinks:
+            return
+        confirmed = min(sink.confirmed for sink in self._sinks)
+        if confirmed > self._told_confirmed:
+            self._told_confirmed = confirmed
+            self._tell(Committed(self._attempt, confirmed, self.spec.id, self.subtask))
+
+    def deadline(self) -> float | None:
+        times = [member.operator.deadline() for member in self.members]
+        return min((time for time in times if time is not None), default=None)
+
+    def close(self) -> None:
+        for member in self.members:
+            member.operator.close()
+
+    def check_invariants(self) -> None:
+        self.gate.check_invariants()
+        for member in self.members:
+            member.chain.check_invariants()

@@ -1,0 +1,238 @@
+"""The worker: subtask *i* of every task, driven by one thread that never waits.
+
+``receive`` takes a message, ``step`` does a little of everything there is to do. Downstream
+tasks come first, so that what is under way is finished before more is begun; sources come last
+and only while their outputs have room.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from mainstay.runtime.assembly import Assembler
+from mainstay.runtime.gate import Gate
+from mainstay.runtime.messages import (
+    AbortEpoch,
+    AssignSplits,
+    Attempt,
+    ChannelId,
+    Credit,
+    Data,
+    Element,
+    EpochComplete,
+    Ready,
+    Release,
+    Trigger,
+)
+from mainstay.runtime.operators.source import SourceOperator
+from mainstay.runtime.output import OutputChannel
+from mainstay.runtime.ports import COORDINATOR, Ports
+from mainstay.runtime.spec import JobSpec, Tuning
+from mainstay.runtime.stateful import RestoredState, StatefulOperator, read_chain
+from mainstay.runtime.task import Task
+from mainstay.snapshot.statefile import StateTable
+
+Restored = Mapping[tuple[str, int], RestoredState]
+"""What each (operator uid, subtask) starts from."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """What one attempt runs and what it starts from."""
+
+    job: JobSpec
+    attempt: Attempt
+    lineage: str
+    restored: Restored = field(default_factory=dict)
+    tuning: Tuning = field(default_factory=Tuning)
+
+
+class Worker:
+    """One worker of one attempt."""
+
+    def __init__(self, deployment: Deployment, number: int, ports: Ports) -> None:
+        self.attempt = deployment.attempt
+        self.number = number
+        self.released = False
+        self._ports = ports
+        self._deployment = deployment
+        self._failure: Exception | None = None
+        self._assembler = Assembler(
+            deployment.job,
+            deployment.attempt,
+            deployment.lineage,
+            number,
+            ports,
+            deployment.tuning,
+            self._transmit,
+            self._grant,
+            self._fail,
+        )
+        self.tasks = [
+            self._assembler.build(spec)
+            for spec in reversed(deployment.job.tasks)
+            if number < spec.parallelism
+        ]
+        self._route(deployment.job)
+        self._applying: deque[Iterator[None]] = deque()
+        self._reading = 0
+        self._is_ready = False
+        self._flushed_at = ports.clock.monotonic()
+        self._restore()
+
+    # ------------------------------------------------------------ channels
+
+    def _route(self, job: JobSpec) -> None:
+        mine = self.number
+        self._gates: dict[ChannelId, Gate] = {}
+        self._senders: dict[ChannelId, OutputChannel] = {}
+        self._receivers: dict[ChannelId, int] = {}
+        self._sending_worker: dict[ChannelId, int] = {}
+        for task in self.tasks:
+            for edge in task.spec.inputs:
+                for channel, sender in edge.incoming(mine):
+                    self._gates[channel] = task.gate
+                    self._sending_worker[channel] = sender
+            for edge, output in zip(task.spec.outputs, task.outputs, strict=True):
+                for (channel, receiver), sending in zip(
+                    edge.outgoing(mine), output.channels, strict=True
+                ):
+                    self._senders[channel] = sending
+                    self._receivers[channel] = receiver
+
+    def _transmit(self, channel: ChannelId, sequence: int, element: Element) -> None:
+        receiver = self._receivers[channel]
+        if receiver == self.number:
+            self._gates[channel].put(channel, sequence, element)
+        else:
+            self._ports.send(receiver, Data(self.attempt, channel, sequence, element))
+
+    def _grant(self, channel: ChannelId, size_bytes: int) -> None:
+        sender = self._sending_worker[channel]
+        if sender == self.number:
+            self._senders[channel].grant(size_bytes)
+        else:
+            self._ports.send(sender, Credit(self.attempt, channel, size_bytes))
+
+    # ------------------------------------------------------------ restore
+
+    def _restore(self) -> None:
+        """Start reading what every operator is restored from; ``step`` applies it."""
+        restored = self._deployment.restored
+        for member in self._members():
+            state = restored.get((member.uid, self.number))
+            if state is None:
+                continue
+            member.restore_units(state.units)
+            if state.chain:
+                self._read(member, state)
+        self._become_ready()
+
+    def _members(self) -> Iterator[StatefulOperator]:
+        for task in self.tasks:
+            yield from task.members
+
+    def _read(self, member: StatefulOperator, state: RestoredState) -> None:
+        self._reading += 1
+        storage = self._ports.storage
+
+        def done(tables: list[StateTable]) -> None:
+            self._reading -= 1
+            self._applying.append(member.restore_tables(tables, state))
+
+        self._ports.background.submit(lambda: read_chain(storage, state.chain), done, self._fail)
+
+    def _apply_slice(self) -> None:
+        for _ in self._applying[0]:
+            return
+        self._applying.popleft()
+        self._become_ready()
+
+    def _become_ready(self) -> None:
+        if self._reading or self._applying or self._is_ready:
+            return
+        for task in self.tasks:
+            self._assembler.open(task)
+        self._is_ready = True
+        self._ports.send(COORDINATOR, Ready(self.attempt, self.number))
+
+    # ------------------------------------------------------------ the loop
+
+    def step(self) -> bool:
+        """Do a little; False when nothing can be done before a message or a deadline.
+
+        Raises what ended the worker: an error of user code, a damaged file, a broken rule.
+        """
+        if self._failure is not None:
+            raise self._failure
+        if self._applying:
+            self._apply_slice()
+            return True
+        if not self._is_ready:
+            return False
+        progressed = False
+        for task in self.tasks:
+            progressed = task.step() or progressed
+        return self._flush(idle=not progressed) or progressed
+
+    def _flush(self, *, idle: bool) -> bool:
+        now = self._ports.clock.monotonic()
+        if not idle and now - self._flushed_at < self._deployment.tuning.flush_s:
+            return False
+        self._flushed_at = now
+        return sum(task.flush() for task in self.tasks) > 0
+
+    def deadline(self) -> float | None:
+        """When something will have to be done even if no message arrives."""
+        times = [task.deadline() for task in self.tasks]
+        return min((time for time in times if time is not None), default=None)
+
+    def _fail(self, error: Exception) -> None:
+        self._failure = self._failure or error
+
+    # ------------------------------------------------------------ messages
+
+    def receive(self, message: Any) -> None:
+        """Take a message; those of other attempts are refused."""
+        if message.attempt != self.attempt:
+            return
+        match message:
+            case Data(_, channel, sequence, element):
+                self._gates[channel].put(channel, sequence, element)
+            case Credit(_, channel, size_bytes):
+                self._senders[channel].grant(size_bytes)
+            case Trigger(_, epoch):
+                for task in self.tasks:
+                    if task.spec.is_source:
+                        task.on_trigger(epoch)
+            case AbortEpoch(_, epoch):
+                for task in self.tasks:
+                    task.on_abort(epoch)
+            case EpochComplete(_, epoch):
+                for task in self.tasks:
+                    task.on_complete(epoch)
+            case AssignSplits(_, uid, _, splits, last):
+                self._source(uid).assign(splits, last=last)
+            case Release():
+                self._release()
+
+    def _source(self, uid: str) -> SourceOperator:
+        for member in self._members():
+            if member.uid == uid and isinstance(member.operator, SourceOperator):
+                return member.operator
+        raise KeyError(f"worker {self.number} has no source {uid!r}")
+
+    def _release(self) -> None:
+        self.released = True
+        for task in self.tasks:
+            task.close()
+
+    def check_invariants(self) -> None:
+        for task in self.tasks:
+            task.check_invariants()
+
+    def task(self, id: str) -> Task:
+        return next(task for task in self.tasks if task.spec.id == id)

@@ -1,0 +1,42 @@
+"""Between a record batch and the rows that row-at-a-time functions take and return. A hot path.
+
+Both directions work on whole columns: the cost of a row is that of one tuple.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from mainstay.schema.arrays import array_of, check_not_null
+from mainstay.schema.row import Row, row_class
+from mainstay.schema.transpose import columns_of
+from mainstay.schema.values import values_of
+
+__all__ = ["Row", "batch_to_rows", "row_class", "rows_to_batch"]
+
+
+def batch_to_rows(batch: pa.RecordBatch, cls: type[Row]) -> list[Row]:
+    """The rows of a batch, as instances of the row class of its schema."""
+    columns = [values_of(column) for column in batch.columns]
+    if not columns:
+        return [cls(())] * batch.num_rows
+    return list(map(cls, zip(*columns, strict=True)))
+
+
+def rows_to_batch(rows: Sequence[Any], schema: pa.Schema, where: str) -> pa.RecordBatch:
+    """The rows as a batch of the declared schema; ``where`` names the operator in errors.
+
+    What a row may be is said by ``columns_of``, what a value may be by ``array_of``; a row or value
+    that does not fit is a SchemaError with the column, the value and the declared type.
+    """
+    columns = columns_of(rows, tuple(schema.names), where)
+    arrays = []
+    for field, values in zip(schema, columns, strict=True):
+        place = f"{where}, column {field.name!r}"
+        array = array_of(values, field.type, place)
+        check_not_null(array, field, place)
+        arrays.append(array)
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)

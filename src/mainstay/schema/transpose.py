@@ -1,0 +1,69 @@
+"""Rows in any of the shapes that a user function may return, turned into columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mainstay.errors import SchemaError
+
+_SHOWN_CHARACTERS = 200
+
+
+def columns_of(rows: Sequence[Any], names: tuple[str, ...], place: str) -> Sequence[Sequence[Any]]:
+    """One sequence of values for each name; ``place`` names the rows' origin in errors.
+
+    A row is a tuple or a list in column order; a dict, a Row, a named tuple or a pyspark Row,
+    taken by name; or, where there is one column only, the bare value.
+    """
+    if not rows:
+        return [()] * len(names)
+    # A batch has one or two kinds of rows: asking the kinds spares asking every row.
+    if not all(_is_in_order(kind, names) for kind in set(map(type, rows))):
+        rows = [_in_order(row, names, place) for row in rows]
+    if set(map(len, rows)) != {len(names)}:
+        wrong = next(row for row in rows if len(row) != len(names))
+        raise SchemaError(
+            f"{place}: a row has {len(wrong)} values but the schema has {len(names)} columns "
+            f"({', '.join(names)}): {shown(wrong)}"
+        )
+    return list(zip(*rows, strict=True))
+
+
+def shown(value: Any) -> str:
+    """The value as an error message shows it: its repr, cut if it is long."""
+    text = repr(value)
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
+
+
+def _is_in_order(kind: type, names: tuple[str, ...]) -> bool:
+    return kind is tuple or kind is list or getattr(kind, "_fields", None) == names
+
+
+def _in_order(row: Any, names: tuple[str, ...], place: str) -> Sequence[Any]:
+    if isinstance(row, Mapping):
+        return _by_name(row, names, place)
+    if isinstance(row, (tuple, list)):
+        # pyspark's Row keeps its names in each object, a named tuple in its class.
+        fields = getattr(row, "__fields__", None) or getattr(row, "_fields", None)
+        if fields is None or tuple(fields) == names:
+            return row
+        return _by_name(dict(zip(fields, row, strict=True)), names, place)
+    if len(names) == 1:
+        return (row,)
+    raise SchemaError(
+        f"{place}: {shown(row)} is not a row; give a tuple, a list, a dict or a Row "
+        f"with the columns {', '.join(names)}"
+    )
+
+
+def _by_name(row: Mapping[str, Any], names: tuple[str, ...], place: str) -> Sequence[Any]:
+    missing = [name for name in names if name not in row]
+    if not missing and len(row) == len(names):
+        return [row[name] for name in names]
+    problems = [f"lacks {', '.join(missing)}"] if missing else []
+    if unknown := [str(name) for name in row if name not in names]:
+        problems.append(f"has {', '.join(unknown)}, which the schema does not")
+    raise SchemaError(
+        f"{place}: a row {' and '.join(problems)}; the columns are {', '.join(names)}: {shown(row)}"
+    )

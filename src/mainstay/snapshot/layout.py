@@ -1,0 +1,66 @@
+"""Where everything lies in a job's snapshot storage: the one module that spells paths.
+
+::
+
+    log/0000000042                            a slot of the commit log
+    epochs/0000000007-a0003.json              the manifest of epoch 7, written by attempt 3
+    state/<uid>/a0003/s0001-<segment>.msty    a segment of subtask 1 of an operator
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from urllib.parse import quote
+
+LOG_PREFIX = "log/"
+MANIFEST_PREFIX = "epochs/"
+STATE_PREFIX = "state/"
+
+# A name on a local disk has at most 255 bytes.
+_LONGEST_NAME = 200
+
+_SLOT = re.compile(r"log/(\d{10,})")
+_OF_ATTEMPT = re.compile(r"epochs/\d+-a(\d+)\.json|state/[^/]+/a(\d+)/[^/]+")
+
+
+def log_slot(index: int) -> str:
+    """The path of a slot of the commit log; the first is slot 0."""
+    return f"{LOG_PREFIX}{index:010d}"
+
+
+def slot_index(path: str) -> int | None:
+    """The index of the slot at a path, or None when the path is no slot."""
+    match = _SLOT.fullmatch(path)
+    return int(match[1]) if match else None
+
+
+def manifest_path(epoch: int, attempt: int) -> str:
+    """The path of an epoch's manifest."""
+    return f"{MANIFEST_PREFIX}{epoch:010d}-a{attempt:04d}.json"
+
+
+def segment_path(uid: str, subtask: int, attempt: int, segment_id: str) -> str:
+    """The path of a segment or base file; ``segment_id`` is path-safe already."""
+    return f"{STATE_PREFIX}{safe_name(uid)}/a{attempt:04d}/s{subtask:04d}-{segment_id}.msty"
+
+
+def attempt_of(path: str) -> int | None:
+    """The attempt that wrote a manifest or state file, or None for any other path."""
+    match = _OF_ATTEMPT.fullmatch(path)
+    return int(match[1] or match[2]) if match else None
+
+
+def safe_name(uid: str) -> str:
+    """A uid as one path segment. Different uids give different names.
+
+    Everything outside ``[A-Za-z0-9_.-]`` is percent-encoded. A bare ``%`` or ``%-`` never comes
+    out of that, so they mark the two cases with a form of their own: the empty and the long uid.
+    """
+    name = quote(uid, safe="", errors="surrogatepass").replace("~", "%7E")
+    if not name.strip("."):
+        name = name.replace(".", "%2E") or "%"
+    if len(name) <= _LONGEST_NAME:
+        return name
+    digest = hashlib.sha256(name.encode()).hexdigest()
+    return f"{name[:100]}%-{digest}"

@@ -1,0 +1,172 @@
+"""The manifest: everything an epoch needs to be restored, as one small JSON document.
+
+A manifest counts only once a slot of the commit log names it (see ``commitlog``).
+
+Words: a *segment* is the changes of one epoch in one subtask of one operator; a *base* stands
+for everything before it; a *chain* is the ordered list of segments that makes up a subtask's
+keyed state; a *unit* is one element of operator state, the smallest thing a rescale can move.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from mainstay.errors import RestoreError
+
+MANIFEST_FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class FileRef:
+    """A stored file, with what is needed to notice that it is damaged."""
+
+    path: str
+    size_bytes: int
+    checksum: str
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentRef:
+    """A segment (or base) file and the key-groups of it that may be applied."""
+
+    id: str
+    file: FileRef
+    first_group: int
+    last_group: int
+    rows: int
+    is_base: bool = False
+
+    def clipped(self, first_group: int, last_group: int) -> SegmentRef | None:
+        """The part of this segment inside the given key-groups, or None when there is none."""
+        first, last = max(self.first_group, first_group), min(self.last_group, last_group)
+        if first > last:
+            return None
+        return SegmentRef(self.id, self.file, first, last, self.rows, self.is_base)
+
+
+@dataclass(frozen=True, slots=True)
+class StateSchema:
+    """What a state was declared as: its kind and its types as DDL (``pickle`` where undeclared)."""
+
+    name: str
+    kind: str
+    value_type: str
+    map_key_type: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorUnits:
+    """The units of one operator state of one subtask: an Arrow IPC stream with one column."""
+
+    mode: str
+    count: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class SubtaskState:
+    """What one subtask of one operator contributed to an epoch."""
+
+    subtask: int
+    chain: tuple[SegmentRef, ...] = ()
+    units: Mapping[str, OperatorUnits] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorState:
+    """What all subtasks of one operator contributed, in the order of their numbers."""
+
+    uid: str
+    parallelism: int
+    key_type: str | None
+    states: tuple[StateSchema, ...]
+    subtasks: tuple[SubtaskState, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """One complete epoch of one job."""
+
+    job: str
+    lineage: str
+    epoch: int
+    attempt: int
+    mode: str
+    max_parallelism: int
+    hash_id: str
+    created_at: float
+    operators: Mapping[str, OperatorState]
+    sources: Mapping[str, Any]
+
+    def files(self) -> Iterator[FileRef]:
+        """Every file this manifest reaches."""
+        for operator in self.operators.values():
+            for subtask in operator.subtasks:
+                for segment in subtask.chain:
+                    yield segment.file
+
+    def to_bytes(self) -> bytes:
+        document = {"format": MANIFEST_FORMAT, **_encode(self)}
+        return json.dumps(document, sort_keys=True, indent=1).encode()
+
+    @staticmethod
+    def from_bytes(data: bytes, name: str = "manifest") -> Manifest:
+        try:
+            document = json.loads(data)
+            found = document.pop("format")
+            if found == MANIFEST_FORMAT:
+                return _decode_manifest(document)
+        except (ValueError, KeyError, AttributeError, TypeError) as error:
+            raise RestoreError(f"{name} is not a Mainstay manifest: {error}") from error
+        raise RestoreError(
+            f"{name} has manifest format {found}; this version of Mainstay reads format "
+            f"{MANIFEST_FORMAT}. Restore it with a version that wrote it or a newer one."
+        )
+
+
+def _encode(value: Any) -> Any:
+    if hasattr(value, "__dataclass_fields__"):
+        return {name: _encode(getattr(value, name)) for name in value.__dataclass_fields__}
+    if isinstance(value, Mapping):
+        return {name: _encode(item) for name, item in value.items()}
+    if isinstance(value, tuple | list):
+        return [_encode(item) for item in value]
+    if isinstance(value, bytes):
+        return {"base64": base64.b64encode(value).decode()}
+    return value
+
+
+def _decode_manifest(document: dict[str, Any]) -> Manifest:
+    operators = {uid: _decode_operator(item) for uid, item in document.pop("operators").items()}
+    return Manifest(**document, operators=operators)
+
+
+def _decode_operator(document: dict[str, Any]) -> OperatorState:
+    return OperatorState(
+        uid=document["uid"],
+        parallelism=document["parallelism"],
+        key_type=document["key_type"],
+        states=tuple(StateSchema(**item) for item in document["states"]),
+        subtasks=tuple(_decode_subtask(item) for item in document["subtasks"]),
+    )
+
+
+def _decode_subtask(document: dict[str, Any]) -> SubtaskState:
+    return SubtaskState(
+        subtask=document["subtask"],
+        chain=tuple(_decode_segment(item) for item in document["chain"]),
+        units={name: _decode_units(item) for name, item in document["units"].items()},
+    )
+
+
+def _decode_segment(document: dict[str, Any]) -> SegmentRef:
+    return SegmentRef(**{**document, "file": FileRef(**document["file"])})
+
+
+def _decode_units(document: dict[str, Any]) -> OperatorUnits:
+    data = base64.b64decode(document["data"]["base64"])
+    return OperatorUnits(document["mode"], document["count"], data)

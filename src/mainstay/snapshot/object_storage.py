@@ -1,0 +1,213 @@
+"""Storage on local disks and in object stores (S3, GCS, Azure), through obstore.
+
+``open_storage("snapshots")`` is a folder, ``open_storage("s3://bucket/jobs/a")`` a prefix of a
+bucket. Credentials and endpoints come from the environment, as each cloud's own tools read them.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import obstore
+from obstore import exceptions as failures
+from obstore.store import LocalStore, ObjectStore, from_url
+
+from mainstay.errors import OutcomeUnknownError, SnapshotStorageError
+from mainstay.snapshot.storage import BytesLike, NotFound, Paths, Storage
+
+_REMOTE_SCHEMES = ("memory", "s3", "gs", "az")
+
+# What obstore raises: its own tree, and the built-in errors that it uses beside it.
+_FAILURES = (failures.BaseError, OSError, ValueError, NotImplementedError)
+
+# Failures that come before anything is stored. After any other the file may be there.
+_NOTHING_STORED = (
+    failures.InvalidPathError,
+    failures.PermissionDeniedError,
+    failures.UnauthenticatedError,
+    FileNotFoundError,
+    ValueError,
+)
+
+
+def open_storage(url_or_path: str) -> Storage:
+    """The storage at a local path (made if absent) or a file, memory, s3, gs or az URL."""
+    scheme, separator, _ = url_or_path.partition("://")
+    if not separator:
+        return _open_folder(url_or_path, url_or_path)
+    if scheme == "file":
+        return _open_folder(_path_of_file_url(url_or_path), url_or_path)
+    if scheme not in _REMOTE_SCHEMES:
+        raise SnapshotStorageError(
+            f"cannot open the storage {url_or_path!r}: {scheme}:// is not supported. "
+            f"Give a local path or a file://, s3://, gs:// or az:// URL."
+        )
+    try:
+        return ObjectStorage(from_url(url_or_path), url_or_path)
+    except _FAILURES as error:
+        raise _cannot_open(url_or_path, error) from error
+
+
+class ObjectStorage:
+    """The storage contract over one obstore store."""
+
+    def __init__(self, store: ObjectStore, name: str) -> None:
+        self._store = store
+        self._name = name
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._name!r})"
+
+    def read(self, path: str, start: int = 0, length: int | None = None) -> bytes:
+        try:
+            return self._get(path, start, length)
+        except FileNotFoundError as error:
+            raise NotFound(self._message("read", path, error)) from error
+        except _FAILURES as error:
+            raise SnapshotStorageError(self._message("read", path, error)) from error
+
+    def write(self, path: str, data: BytesLike) -> None:
+        try:
+            obstore.put(self._store, path, memoryview(data).cast("B"), mode="overwrite")
+        except _FAILURES as error:
+            raise SnapshotStorageError(self._message("write", path, error)) from error
+
+    def create(self, path: str, data: BytesLike) -> bool:
+        view = memoryview(data).cast("B")
+        try:
+            obstore.put(self._store, path, view, mode="create", use_multipart=False)
+        except failures.AlreadyExistsError:
+            return False
+        except (failures.NotSupportedError, NotImplementedError) as error:
+            raise SnapshotStorageError(
+                f"the storage {self._name} cannot create {path} only if it is absent, which the "
+                f"commit log rests on. Use a local disk, S3, GCS or Azure."
+            ) from error
+        except _NOTHING_STORED as error:
+            raise SnapshotStorageError(self._message("create", path, error)) from error
+        except _FAILURES as error:
+            raise OutcomeUnknownError(self._message("create", path, error)) from error
+        return True
+
+    def list(self, prefix: str) -> Paths:
+        try:
+            pages = obstore.list(self._store, prefix=prefix or None)
+            return sorted(entry["path"] for page in pages for entry in page)
+        except _FAILURES as error:
+            raise SnapshotStorageError(self._message("list", prefix, error)) from error
+
+    def delete(self, path: str) -> None:
+        try:
+            obstore.delete(self._store, path)
+        except FileNotFoundError:
+            return
+        except _FAILURES as error:
+            raise SnapshotStorageError(self._message("delete", path, error)) from error
+
+    def _get(self, path: str, start: int, length: int | None) -> bytes:
+        if start == 0 and length is None:
+            return bytes(obstore.get(self._store, path).bytes())
+        if length == 0:
+            obstore.head(self._store, path)
+            return b""
+        try:
+            return self._get_range(path, start, length)
+        except failures.BaseError:
+            # Stores refuse a range that begins at or past the end; the contract does not.
+            if obstore.head(self._store, path)["size"] <= start:
+                return b""
+            raise
+
+    def _get_range(self, path: str, start: int, length: int | None) -> bytes:
+        if length is not None:
+            return bytes(obstore.get_range(self._store, path, start=start, length=length))
+        result = obstore.get(self._store, path, options={"range": {"offset": start}})
+        return bytes(result.bytes())
+
+    def _message(self, verb: str, path: str, error: Exception) -> str:
+        return f"cannot {verb} {path!r} in {self._name}: {_first_line(error)}"
+
+
+class LocalStorage(ObjectStorage):
+    """A folder of a local disk. Obstore makes writes atomic there; this makes them durable."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(LocalStore(root, mkdir=True), str(root))
+        self._root = root
+
+    def write(self, path: str, data: BytesLike) -> None:
+        self._require_writable("write", path)
+        super().write(path, data)
+        try:
+            self._sync(path)
+        except OSError as error:
+            raise SnapshotStorageError(self._message("write", path, error)) from error
+
+    def create(self, path: str, data: BytesLike) -> bool:
+        self._require_writable("create", path)
+        created = super().create(path, data)
+        try:
+            # Also when another caller created it: nobody may build on a slot that a power cut
+            # could still take away.
+            self._sync(path)
+        except OSError as error:
+            raise OutcomeUnknownError(self._message("create", path, error)) from error
+        return created
+
+    def _require_writable(self, verb: str, path: str) -> None:
+        if not os.access(self._root, os.W_OK | os.X_OK):
+            raise SnapshotStorageError(
+                f"cannot {verb} {path!r} in {self._name}: the folder is missing or this user may "
+                f"not write to it. Grant write permission or choose another folder."
+            )
+
+    def _sync(self, path: str) -> None:
+        """Flush a file and every folder between it and the root, any of which may be new."""
+        if os.name != "posix":
+            return  # Folders cannot be flushed there, and files only by their writer.
+        file = self._root / path.lstrip("/")
+        _flush(file)
+        for folder in file.relative_to(self._root).parents:
+            _flush(self._root / folder)
+
+
+def _flush(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _open_folder(path: str, name: str) -> Storage:
+    if not path:
+        raise SnapshotStorageError(f"cannot open the storage {name!r}: it names no folder.")
+    # Absolute, so that a later change of the working directory moves nothing.
+    root = Path(os.path.abspath(os.path.expanduser(path)))
+    try:
+        if root.exists() and not root.is_dir():
+            raise NotADirectoryError(f"{root} is a file. Name a folder.")
+        return LocalStorage(root)
+    except _FAILURES as error:
+        raise _cannot_open(name, error) from error
+
+
+def _path_of_file_url(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.netloc not in ("", "localhost"):
+        raise SnapshotStorageError(
+            f"cannot open the storage {url!r}: it names the host {parts.netloc!r}. "
+            f"Write a local folder as file:///folder."
+        )
+    return unquote(parts.path)
+
+
+def _cannot_open(name: str, error: Exception) -> SnapshotStorageError:
+    return SnapshotStorageError(f"cannot open the storage {name!r}: {_first_line(error)}")
+
+
+def _first_line(error: Exception) -> str:
+    # Obstore appends a dump of its internals below the first line.
+    return str(error).partition("\n")[0]

@@ -1,0 +1,45 @@
+"""Retention: which epochs are kept, and which files nobody can need any more.
+
+A file goes only when it belonged to an epoch that is no longer kept and no kept or pending epoch
+reaches it. Files of aborted epochs are not touched: their segments go with the next epoch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from mainstay.snapshot.layout import MANIFEST_PREFIX, STATE_PREFIX, attempt_of
+from mainstay.snapshot.manifest import FileRef, Manifest
+from mainstay.snapshot.storage import Storage
+
+
+class Retention:
+    """The kept epochs of one job, oldest first."""
+
+    def __init__(self, retain: int) -> None:
+        self._retain = retain
+        self._kept: list[tuple[FileRef, frozenset[str]]] = []
+
+    def completed(
+        self, place: FileRef, manifest: Manifest, pending: Iterable[str] = ()
+    ) -> list[str]:
+        """Keep a completed epoch; returns the paths that may be deleted on account of it."""
+        self._kept.append((place, frozenset(file.path for file in manifest.files())))
+        retired, self._kept = self._kept[: -self._retain], self._kept[-self._retain :]
+        needed = {path for _, files in self._kept for path in files} | set(pending)
+        unneeded = {path for _, files in retired for path in files} - needed
+        # Manifests go first: a manifest must never outlive a file that it names.
+        return [place.path for place, _ in retired] + sorted(unneeded)
+
+
+def orphans(storage: Storage, kept: Iterable[tuple[FileRef, Manifest]], attempt: int) -> list[str]:
+    """Manifests and state files of attempts before ``attempt`` that no kept epoch reaches.
+
+    Safe once the attempt's begin is in the log: no older attempt can complete an epoch then.
+    """
+    needed: set[str] = set()
+    for place, manifest in kept:
+        needed.add(place.path)
+        needed.update(file.path for file in manifest.files())
+    found = [*storage.list(MANIFEST_PREFIX), *storage.list(STATE_PREFIX)]
+    return [path for path in found if path not in needed and (attempt_of(path) or 0) < attempt]

@@ -1,0 +1,145 @@
+"""The footer of a state file: what the file holds, and where in it each key-group begins.
+
+The footer is JSON, followed by a trailer of fixed size that says how long the footer is. It
+carries the checksum of every chunk, so its own checksum, kept in the manifest, vouches for all.
+The trailer keeps its shape in every version of the format, so that any reader can name a version
+that it does not know.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import struct
+import zlib
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from mainstay.snapshot.storage import BytesLike
+
+STATE_FILE_FORMAT = 1
+MAGIC = b"MSTY"
+HEADER = struct.pack("<4sI", MAGIC, STATE_FILE_FORMAT)
+
+# Length of the footer, its CRC-32, the version of the format, the magic.
+TRAILER = struct.Struct("<QII4s")
+
+Groups = npt.NDArray[np.integer[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A run of rows, stored as an Arrow IPC stream of its own."""
+
+    offset: int
+    length: int
+    first_row: int
+    rows: int
+    crc32: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StateIndex:
+    """One state of the file: ``groups[i]`` begins at row ``starts[i]``; absent groups are left out.
+
+    Rows are sorted by key-group, and chunks lie one behind the other in the order of their rows.
+    """
+
+    name: str
+    schema: pa.Schema
+    rows: int
+    chunks: tuple[Chunk, ...]
+    groups: Groups
+    starts: Groups
+
+    def row_range(self, first_group: int, last_group: int) -> tuple[int, int]:
+        """The first row of these key-groups, and the first row after them."""
+        bounds = np.append(self.starts, self.rows)
+        first = np.searchsorted(self.groups, first_group, side="left")
+        after = np.searchsorted(self.groups, last_group, side="right")
+        return int(bounds[first]), int(bounds[max(first, after)])
+
+    def groups_of(self, first_row: int, after_row: int) -> Groups:
+        """The key-group of each row in a range that begins and ends with whole groups."""
+        counts = np.diff(np.append(self.starts, self.rows))
+        inside = (self.starts >= first_row) & (self.starts < after_row)
+        return np.repeat(self.groups[inside], counts[inside])
+
+    def chunks_over(self, first_row: int, after_row: int) -> tuple[Chunk, ...]:
+        """The chunks with a row in this range."""
+        return tuple(
+            chunk
+            for chunk in self.chunks
+            if chunk.first_row < after_row and chunk.first_row + chunk.rows > first_row
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Footer:
+    """What a state file says of itself."""
+
+    is_base: bool
+    max_parallelism: int
+    hash_id: str
+    states: tuple[StateIndex, ...]
+
+    def to_bytes(self) -> bytes:
+        document = {
+            "format": STATE_FILE_FORMAT,
+            "is_base": self.is_base,
+            "max_parallelism": self.max_parallelism,
+            "hash_id": self.hash_id,
+            "states": [_encode_index(index) for index in self.states],
+        }
+        return json.dumps(document, sort_keys=True).encode()
+
+    @staticmethod
+    def from_bytes(data: BytesLike) -> Footer:
+        """The footer in bytes that were found undamaged and of this format."""
+        document = json.loads(bytes(data))
+        return Footer(
+            is_base=document["is_base"],
+            max_parallelism=document["max_parallelism"],
+            hash_id=document["hash_id"],
+            states=tuple(_decode_index(item) for item in document["states"]),
+        )
+
+
+def trailer_for(footer: bytes) -> bytes:
+    """The trailer that ends a file with this footer."""
+    return TRAILER.pack(len(footer), zlib.crc32(footer), STATE_FILE_FORMAT, MAGIC)
+
+
+def checksum_of(footer: BytesLike) -> str:
+    """The checksum by which a manifest knows the file."""
+    return f"crc32:{zlib.crc32(footer):08x}"
+
+
+def _encode_index(index: StateIndex) -> dict[str, Any]:
+    return {
+        "name": index.name,
+        "schema": _text(index.schema.serialize()),
+        "rows": index.rows,
+        "chunks": [asdict(chunk) for chunk in index.chunks],
+        "groups": _text(index.groups.astype("<u2")),
+        "starts": _text(index.starts.astype("<u8")),
+    }
+
+
+def _decode_index(document: dict[str, Any]) -> StateIndex:
+    return StateIndex(
+        name=document["name"],
+        schema=pa.ipc.read_schema(pa.py_buffer(base64.b64decode(document["schema"]))),
+        rows=document["rows"],
+        chunks=tuple(Chunk(**item) for item in document["chunks"]),
+        groups=np.frombuffer(base64.b64decode(document["groups"]), "<u2").astype(np.uint16),
+        starts=np.frombuffer(base64.b64decode(document["starts"]), "<u8").astype(np.int64),
+    )
+
+
+def _text(data: Any) -> str:
+    return base64.b64encode(data).decode()

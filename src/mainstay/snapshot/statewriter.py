@@ -1,0 +1,160 @@
+"""Encoding a state file: sort by key-group, cut into chunks, compress, index.
+
+This runs on a background thread while the job goes on: everything that grows with the number of
+rows is a native call that releases the interpreter. The format is described in ``statefile``.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from mainstay.errors import ProtocolError
+from mainstay.snapshot.manifest import FileRef
+from mainstay.snapshot.statefooter import (
+    HEADER,
+    Chunk,
+    Footer,
+    Groups,
+    StateIndex,
+    checksum_of,
+    trailer_for,
+)
+
+_CHUNK_ROWS = 65_536
+_CHUNK_BYTES = 4 << 20
+# Sorting copies; a larger table is sorted by parts, each some key-groups, to bound that copy and
+# to stay clear of the 2 GiB that one Arrow string array can hold.
+_SORT_BYTES = 512 << 20
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StateTable:
+    """Rows of one state and the key-group of each; within a group, in order of application."""
+
+    name: str
+    table: pa.Table
+    groups: Groups
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EncodedFile:
+    """A state file ready to be stored."""
+
+    data: memoryview
+    size_bytes: int
+    checksum: str
+    rows: int
+
+    def ref(self, path: str) -> FileRef:
+        """How a manifest names this file once it is stored at a path."""
+        return FileRef(path, self.size_bytes, self.checksum)
+
+
+def encode_state_file(
+    tables: Sequence[StateTable],
+    *,
+    is_base: bool,
+    max_parallelism: int,
+    hash_id: str,
+    compression: Literal["lz4", "zstd"] | None = "lz4",
+) -> EncodedFile:
+    """A state file of these states. Rows keep their order within each key-group."""
+    _check(tables, max_parallelism)
+    sink = pa.BufferOutputStream()
+    sink.write(HEADER)
+    # On this thread alone: the other cores belong to the job.
+    options = pa.ipc.IpcWriteOptions(compression=compression, use_threads=False)
+    states = tuple(_write_state(sink, state, options) for state in tables)
+    footer = Footer(is_base, max_parallelism, hash_id, states).to_bytes()
+    sink.write(footer)
+    sink.write(trailer_for(footer))
+    data = memoryview(sink.getvalue()).cast("B")
+    return EncodedFile(data, len(data), checksum_of(footer), sum(state.rows for state in states))
+
+
+def _write_state(
+    sink: pa.BufferOutputStream, state: StateTable, options: pa.ipc.IpcWriteOptions
+) -> StateIndex:
+    chunks: list[Chunk] = []
+    first_row = 0
+    groups = state.groups.astype(np.uint16)
+    for part in _sorted_parts(state.table, groups):
+        for rows in _cut(part):
+            data = _serialize(rows, options)
+            crc = zlib.crc32(data)
+            chunks.append(Chunk(sink.tell(), data.size, first_row, rows.num_rows, crc))
+            sink.write(data)
+            first_row += rows.num_rows
+    bounds = _group_bounds(groups)
+    present = np.flatnonzero(np.diff(bounds))
+    starts = bounds[present]
+    return StateIndex(state.name, state.table.schema, first_row, tuple(chunks), present, starts)
+
+
+def _sorted_parts(table: pa.Table, groups: npt.NDArray[np.uint16]) -> Iterator[pa.Table]:
+    """The rows in order of their groups, in as many parts as sorting them piece by piece takes."""
+    if bool(np.all(groups[1:] >= groups[:-1])):
+        yield table
+    elif table.nbytes <= _SORT_BYTES:
+        yield table.take(pa.array(np.argsort(groups, kind="stable")))
+    else:
+        for first, after in _group_ranges(groups, math.ceil(table.nbytes / _SORT_BYTES)):
+            inside = (groups >= first) & (groups < after)
+            order = np.argsort(groups[inside], kind="stable")
+            yield table.filter(pa.array(inside)).take(pa.array(order))
+
+
+def _group_ranges(groups: npt.NDArray[np.uint16], parts: int) -> Iterator[tuple[int, int]]:
+    """Cut the key-groups into ranges with about equally many rows."""
+    bounds = _group_bounds(groups)
+    wanted = np.linspace(0, len(groups), parts + 1)[1:-1]
+    edges = np.unique([0, *np.searchsorted(bounds, wanted), len(bounds) - 1])
+    yield from zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True)
+
+
+def _group_bounds(groups: npt.NDArray[np.uint16]) -> npt.NDArray[np.intp]:
+    """Where each key-group from 0 to the highest begins among the sorted rows, and their end."""
+    # Not bincount, which holds the interpreter while it counts.
+    ordered = np.sort(groups, kind="stable")
+    highest = int(ordered[-1]) if len(ordered) else -1
+    return np.searchsorted(ordered, np.arange(highest + 2))
+
+
+def _cut(table: pa.Table) -> Iterator[pa.Table]:
+    row_bytes = max(1, table.nbytes // max(1, table.num_rows))
+    rows = min(_CHUNK_ROWS, max(1, _CHUNK_BYTES // row_bytes))
+    for first in range(0, table.num_rows, rows):
+        yield table.slice(first, rows).combine_chunks()
+
+
+def _serialize(table: pa.Table, options: pa.ipc.IpcWriteOptions) -> pa.Buffer:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema, options=options) as writer:
+        writer.write_table(table)
+    return sink.getvalue()
+
+
+def _check(tables: Sequence[StateTable], max_parallelism: int) -> None:
+    names = [state.name for state in tables]
+    if len(set(names)) != len(names):
+        raise ProtocolError(f"a state file was given one state twice: {', '.join(names)}")
+    for state in tables:
+        groups = state.groups
+        if len(groups) != state.table.num_rows:
+            raise ProtocolError(
+                f"state {state.name!r} has {state.table.num_rows} rows but the key-groups of "
+                f"{len(groups)}"
+            )
+        if len(groups) and not 0 <= int(groups.min()) <= int(groups.max()) < max_parallelism:
+            raise ProtocolError(
+                f"state {state.name!r} has key-groups from {groups.min()} to {groups.max()}; "
+                f"they must lie in 0..{max_parallelism - 1}"
+            )

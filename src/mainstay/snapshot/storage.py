@@ -1,0 +1,56 @@
+"""Snapshot storage: the five verbs that everything durable is built from.
+
+A path is relative to the storage's root and uses ``/``; ``layout`` is the only module that spells
+one. The commit log rests on ``create``: of any number of callers, exactly one is told True.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol, TypeAlias
+
+from mainstay.errors import SnapshotStorageError
+
+BytesLike: TypeAlias = "bytes | bytearray | memoryview"
+Paths: TypeAlias = "list[str]"
+
+
+class NotFound(SnapshotStorageError):  # noqa: N818 - a finding rather than a fault
+    """There is nothing stored at this path."""
+
+
+class Storage(Protocol):
+    """What Mainstay needs of a place that keeps files. Safe to call from several threads.
+
+    Every verb raises ``SnapshotStorageError``, naming the path, when the storage fails.
+    """
+
+    def read(self, path: str, start: int = 0, length: int | None = None) -> bytes:
+        """The bytes from ``start``, at most ``length`` of them, all of them when it is None.
+
+        Fewer come back where the file ends sooner, none when it ends before ``start``.
+        Raises ``NotFound`` when there is no such file.
+        """
+        ...
+
+    def write(self, path: str, data: BytesLike) -> None:
+        """Store a file, replacing what was there; a reader sees the old or the new one whole.
+
+        The file is durable when this returns.
+        """
+        ...
+
+    def create(self, path: str, data: BytesLike) -> bool:
+        """Store a file unless the path is taken; True when this call stored it.
+
+        Raises ``OutcomeUnknownError`` when it cannot tell. A remote store that retries on its own
+        may answer False to the caller who won: whoever must know reads the file back.
+        """
+        ...
+
+    def list(self, prefix: str) -> Paths:
+        """Every path below a folder (``""``: below the root), sorted. An absent folder is empty."""
+        ...
+
+    def delete(self, path: str) -> None:
+        """Remove a file; one that is absent already is no error."""
+        ...

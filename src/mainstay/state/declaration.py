@@ -1,0 +1,267 @@
+"""State declarations: what a job's author writes as class attributes of a function.
+
+::
+
+    class RunningTotal(KeyedProcess):
+        total = ReducingState("long", operator.add)
+        last_seen = ValueState("timestamp")
+
+A declaration says kind and types. When the job runs, each instance of the function gets a
+handle of the same name and methods in its place, bound to the key of the row at hand; outside
+a running job the methods raise, because there is no key.
+
+Types are Spark DDL strings, ``pyspark.sql.types`` or pyarrow types. Without a type the values
+are pickled: they can be stored and restored, but neither evolved nor read from SQL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar, NoReturn, Protocol
+
+from mainstay.errors import GraphError, MainstayError
+from mainstay.state.values import ValueType
+
+REDISTRIBUTIONS = ("split", "union", "broadcast")
+
+
+class AggregateFunction(Protocol):
+    """What ``AggregatingState`` needs: an accumulator, a way in, a way out, a way to combine."""
+
+    def create(self) -> Any: ...
+    def add(self, accumulator: Any, value: Any) -> Any: ...
+    def result(self, accumulator: Any) -> Any: ...
+
+
+@dataclass(frozen=True, slots=True)
+class StateInfo:
+    """A declaration with its name, as the runtime uses it."""
+
+    name: str
+    kind: str
+    value: ValueType
+    map_key: ValueType | None = None
+    function: Any = None
+    redistribute: str | None = None
+    queryable: bool = False
+
+    @property
+    def is_keyed(self) -> bool:
+        return self.redistribute is None
+
+
+class StateDeclaration:
+    """The common part of all declarations."""
+
+    kind: ClassVar[str]
+    keyed: ClassVar[bool] = True
+
+    def __init__(self, value_type: Any = None, *, queryable: bool = False) -> None:
+        self.name = "?"
+        self.value_type = ValueType.of(value_type)
+        self.queryable = queryable
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def info(self) -> StateInfo:
+        return StateInfo(self.name, self.kind, self.value_type, queryable=self.queryable)
+
+    def _unbound(self, *_: Any) -> NoReturn:
+        raise MainstayError(
+            f"state {self.name!r} was used outside a running job. State is bound to the key of the "
+            "row at hand: use it inside process(), or test the job with mainstay.testing.run()."
+        )
+
+
+class ValueState(StateDeclaration):
+    """One value per key."""
+
+    kind = "value"
+
+    def get(self) -> Any:
+        """The value, or None where nothing is stored."""
+        self._unbound()
+
+    def update(self, value: Any) -> None:
+        """Store a value; None is the same as :meth:`clear`."""
+        self._unbound()
+
+    def clear(self) -> None:
+        self._unbound()
+
+    def get_many(self, keys: Iterable[Any]) -> list[Any]:
+        """The values of many keys at once, for functions over batches."""
+        self._unbound()
+
+    def put_many(self, keys: Iterable[Any], values: Iterable[Any]) -> None:
+        """Store the values of many keys at once; None clears."""
+        self._unbound()
+
+
+class ListState(StateDeclaration):
+    """A list per key; appending does not read what is there."""
+
+    kind = "list"
+
+    def get(self) -> list[Any] | None:
+        """A copy of the list, or None where nothing is stored."""
+        self._unbound()
+
+    def add(self, value: Any) -> None:
+        self._unbound()
+
+    def extend(self, values: Iterable[Any]) -> None:
+        self._unbound()
+
+    def update(self, values: Iterable[Any] | None) -> None:
+        """Replace the list; None or an empty one is the same as :meth:`clear`."""
+        self._unbound()
+
+    def clear(self) -> None:
+        self._unbound()
+
+
+class MapState(StateDeclaration):
+    """A map per key, read and written entry by entry. Values may be None, entry keys may not."""
+
+    kind = "map"
+
+    def __init__(
+        self, key_type: Any = None, value_type: Any = None, *, queryable: bool = False
+    ) -> None:
+        super().__init__(value_type, queryable=queryable)
+        self.map_key_type = ValueType.of(key_type)
+
+    def info(self) -> StateInfo:
+        return StateInfo(
+            self.name, self.kind, self.value_type, self.map_key_type, queryable=self.queryable
+        )
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        self._unbound()
+
+    def put(self, key: Any, value: Any) -> None:
+        self._unbound()
+
+    def remove(self, key: Any) -> None:
+        self._unbound()
+
+    def contains(self, key: Any) -> bool:
+        self._unbound()
+
+    def keys(self) -> Iterator[Any]:
+        self._unbound()
+
+    def values(self) -> Iterator[Any]:
+        self._unbound()
+
+    def items(self) -> Iterator[tuple[Any, Any]]:
+        self._unbound()
+
+    def clear(self) -> None:
+        self._unbound()
+
+
+class ReducingState(StateDeclaration):
+    """One value per key, folded with an associative function as values are added."""
+
+    kind = "reducing"
+
+    def __init__(
+        self, value_type: Any, function: Callable[[Any, Any], Any], *, queryable: bool = False
+    ) -> None:
+        super().__init__(value_type, queryable=queryable)
+        self.function = function
+
+    def info(self) -> StateInfo:
+        return StateInfo(
+            self.name, self.kind, self.value_type, function=self.function, queryable=self.queryable
+        )
+
+    def add(self, value: Any) -> None:
+        self._unbound()
+
+    def get(self) -> Any:
+        self._unbound()
+
+    def clear(self) -> None:
+        self._unbound()
+
+
+class AggregatingState(StateDeclaration):
+    """One accumulator per key; what is added and what is read may be of other types."""
+
+    kind = "aggregating"
+
+    def __init__(
+        self, function: AggregateFunction, accumulator: Any = None, *, queryable: bool = False
+    ) -> None:
+        super().__init__(accumulator, queryable=queryable)
+        self.function = function
+
+    def info(self) -> StateInfo:
+        return StateInfo(
+            self.name, self.kind, self.value_type, function=self.function, queryable=self.queryable
+        )
+
+    def add(self, value: Any) -> None:
+        self._unbound()
+
+    def get(self) -> Any:
+        self._unbound()
+
+    def clear(self) -> None:
+        self._unbound()
+
+
+class OperatorListState(StateDeclaration):
+    """A list per subtask, not per key. Its elements are what a rescale moves.
+
+    ``split`` deals the elements out over the new subtasks, ``union`` gives all of them to every
+    subtask, ``broadcast`` expects every subtask to hold the same list and gives each a copy.
+    The list is copied when a snapshot is taken, which costs time in its length: keep it short.
+    """
+
+    kind = "operator-list"
+    keyed = False
+
+    def __init__(self, value_type: Any = None, redistribute: str = "split") -> None:
+        if redistribute not in REDISTRIBUTIONS:
+            raise GraphError(
+                f"redistribute={redistribute!r} is unknown; choose one of {REDISTRIBUTIONS}."
+            )
+        super().__init__(value_type)
+        self.redistribute = redistribute
+
+    def info(self) -> StateInfo:
+        return StateInfo(self.name, self.kind, self.value_type, redistribute=self.redistribute)
+
+    def get(self) -> list[Any]:
+        """A copy of the list, empty where nothing was added."""
+        self._unbound()
+
+    def add(self, value: Any) -> None:
+        self._unbound()
+
+    def extend(self, values: Iterable[Any]) -> None:
+        self._unbound()
+
+    def update(self, values: Iterable[Any]) -> None:
+        self._unbound()
+
+    def clear(self) -> None:
+        self._unbound()
+
+
+def declarations_of(function: Any) -> tuple[StateInfo, ...]:
+    """The states that a function's class declares, base classes first, in order of writing."""
+    found: dict[str, StateInfo] = {}
+    for cls in reversed(type(function).__mro__):
+        for name, attribute in vars(cls).items():
+            if isinstance(attribute, StateDeclaration):
+                found[name] = attribute.info()
+            else:
+                found.pop(name, None)
+    return tuple(found.values())

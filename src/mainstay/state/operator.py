@@ -1,0 +1,67 @@
+"""Operator state: a list per subtask, whose elements (units) a rescale may move.
+
+The snapshot copies the list in its synchronous part, so its cost there is the list's length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pyarrow as pa
+
+from mainstay.snapshot.manifest import OperatorUnits
+from mainstay.state.declaration import StateInfo
+
+
+class OperatorList:
+    """The handle that takes the place of an ``OperatorListState`` declaration."""
+
+    __slots__ = ("_freeze", "_kept", "_thaw", "info")
+
+    def __init__(self, info: StateInfo) -> None:
+        self.info = info
+        self._freeze = info.value.freeze
+        self._thaw = info.value.thaw
+        self._kept: list[Any] = []
+
+    def get(self) -> list[Any]:
+        thaw = self._thaw
+        return list(self._kept) if thaw is None else [thaw(kept) for kept in self._kept]
+
+    def add(self, value: Any) -> None:
+        self._kept.append(self._freeze(value))
+
+    def extend(self, values: Iterable[Any]) -> None:
+        self._kept.extend([self._freeze(value) for value in values])
+
+    def update(self, values: Iterable[Any]) -> None:
+        self._kept = [self._freeze(value) for value in values]
+
+    def clear(self) -> None:
+        self._kept = []
+
+    def copy_units(self) -> list[Any]:
+        """What the snapshot keeps: a copy, so that later changes do not show."""
+        return list(self._kept)
+
+    def encode(self, kept: list[Any]) -> OperatorUnits:
+        assert self.info.redistribute is not None
+        data = encode_units(self.info.value.to_array(kept))
+        return OperatorUnits(self.info.redistribute, len(kept), data)
+
+    def restore(self, units: OperatorUnits) -> None:
+        self._kept = self.info.value.from_array(decode_units(units.data))
+
+
+def encode_units(column: pa.Array) -> bytes:
+    batch = pa.record_batch([column], names=["unit"])
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
+
+
+def decode_units(data: bytes) -> pa.Array:
+    table = pa.ipc.open_stream(data).read_all()
+    return table.column("unit").combine_chunks()

@@ -1,0 +1,63 @@
+"""Reading the state of a completed epoch, the way a restored job would see it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from mainstay.runtime.operators.base import ProcessContext
+from mainstay.runtime.spec import JobSpec, OperatorSpec
+from mainstay.runtime.stateful import read_chain
+from mainstay.snapshot.checked import read_manifest
+from mainstay.snapshot.commitlog import read_history
+from mainstay.snapshot.manifest import Manifest, OperatorState
+from mainstay.snapshot.storage import Storage
+from mainstay.state.backends.heap import HeapBackend
+from mainstay.state.operator import OperatorList
+
+
+def latest_manifest(storage: Storage) -> Manifest | None:
+    """The manifest of the last epoch of the job, if there is one."""
+    latest = read_history(storage).latest_epoch
+    return None if latest is None else read_manifest(storage, latest.manifest)
+
+
+def committed_state(storage: Storage, job: JobSpec, uid: str, state: str) -> Any:
+    """What a state held at the last epoch.
+
+    Keyed state comes as a dictionary from key to what ``get()`` would give; operator state as a
+    list of lists, one for each subtask.
+    """
+    spec = next(operator for _, operator in job.operators() if operator.uid == uid)
+    manifest = latest_manifest(storage)
+    stored = manifest.operators.get(uid) if manifest is not None else None
+    info = next(info for info in spec.states if info.name == state)
+    if not info.is_keyed:
+        return [] if stored is None else _units(stored, spec, state)
+    return {} if stored is None else dict(_keyed(storage, job, spec, stored, state))
+
+
+def _units(stored: OperatorState, spec: OperatorSpec, state: str) -> list[list[Any]]:
+    info = next(info for info in spec.states if info.name == state)
+    found = []
+    for subtask in stored.subtasks:
+        handle = OperatorList(info)
+        handle.restore(subtask.units[state])
+        found.append(handle.get())
+    return found
+
+
+def _keyed(
+    storage: Storage, job: JobSpec, spec: OperatorSpec, stored: OperatorState, state: str
+) -> Iterator[tuple[Any, Any]]:
+    assert spec.key is not None
+    keyed = [info for info in spec.states if info.is_keyed]
+    for subtask in stored.subtasks:
+        view = ProcessContext(spec.uid, subtask.subtask, stored.parallelism)
+        backend = HeapBackend(keyed, spec.key.type, job.max_parallelism, view)
+        for table in read_chain(storage, subtask.chain):
+            for _ in backend.apply(table):
+                continue
+        handle = backend.handles[state]
+        for view.key, _ in backend.entries(state):
+            yield view.key, dict(handle.items()) if hasattr(handle, "items") else handle.get()

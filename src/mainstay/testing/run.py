@@ -1,0 +1,141 @@
+"""Testing a job in milliseconds, without a JVM, with crashes, and the same every time.
+
+::
+
+    from mainstay.testing import rows, run
+
+    orders = rows("customer string, amount long", [("alice", 5), ("bob", 3)])
+    result = run(build, inputs={"orders": orders}, parallelism=3, seed=7, crashes=2)
+    assert result.state("totals", "total") == {"alice": 5, "bob": 3}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from mainstay.api.environment import Environment
+from mainstay.connectors.memory import Memory, Rows
+from mainstay.errors import GraphError
+from mainstay.plan.chained import chain
+from mainstay.plan.check import check_graph
+from mainstay.plan.logical import LogicalGraph, LogicalOperator
+from mainstay.plan.physical import expand
+from mainstay.runtime.connector import Source
+from mainstay.runtime.coordinator import AttemptRecord, JobOptions
+from mainstay.runtime.epochs import EpochRecord
+from mainstay.runtime.operators.rows import Make
+from mainstay.runtime.operators.sink import SinkOperator
+from mainstay.runtime.operators.source import SourceOperator
+from mainstay.runtime.options import RestartOptions, SnapshotOptions
+from mainstay.runtime.spec import JobSpec, Tuning
+from mainstay.schema import format_schema
+from mainstay.snapshot.memory_storage import MemoryStorage
+from mainstay.snapshot.storage import Storage
+from mainstay.testing.inspect import committed_state
+from mainstay.testing.simulation import Simulation, SimulationSettings
+
+
+def rows(schema: Any, values: Sequence[Any], *, splits: int = 1) -> Rows:
+    """A source of given rows. With more than one split, several subtasks read it at once."""
+    return Rows(schema, values, splits=splits)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a finished run came to."""
+
+    job: JobSpec
+    storage: Storage
+    sinks: Mapping[str, Memory]
+    simulation: Simulation
+
+    def output(self, uid: str) -> list[tuple[Any, ...]]:
+        """The committed rows of a sink, in the order of their commits."""
+        if uid not in self.sinks:
+            raise KeyError(f"there is no sink {uid!r}; the job has {sorted(self.sinks)}")
+        return self.sinks[uid].rows()
+
+    def state(self, uid: str, name: str) -> Any:
+        """A state at the last epoch: key to value, or for operator state a list per subtask."""
+        return committed_state(self.storage, self.job, uid, name)
+
+    @property
+    def snapshots(self) -> list[EpochRecord]:
+        return list(self.simulation.coordinator.records)
+
+    @property
+    def attempts(self) -> list[AttemptRecord]:
+        return list(self.simulation.coordinator.attempts)
+
+
+def run(
+    build: Callable[[Environment], Any],
+    inputs: Mapping[str, Source] | None = None,
+    *,
+    parallelism: int = 2,
+    max_parallelism: int = 128,
+    seed: int = 0,
+    crashes: int = 0,
+    storage_faults: int = 0,
+    mode: str = "exactly_once",
+) -> Result:
+    """Run a bounded job to its end under a seed.
+
+    ``build`` gets an environment and writes the job into it, as the real program would. Sources
+    whose uid is in ``inputs`` are replaced, and every sink is replaced by one in memory. Raises
+    what made the job fail.
+    """
+    environment = Environment(parallelism=parallelism, max_parallelism=max_parallelism, mode=mode)
+    build(environment)
+    graph, sinks = replaced(environment.graph(), inputs or {})
+    check_graph(graph)
+    job = expand(chain(graph))
+    settings = SimulationSettings(seed=seed, crashes=crashes, storage_faults=storage_faults)
+    options = JobOptions(
+        name="test",
+        lineage="test",
+        snapshots=SnapshotOptions(every_s=0.05, tolerable_failures=1000, timeout_s=5.0),
+        restart=RestartOptions(max_failures=crashes + storage_faults + 1, backoff_s=0.01),
+        tuning=Tuning(batch_rows=64, first_slice_rows=16, max_slice_rows=16),
+    )
+    storage = MemoryStorage()
+    simulation = Simulation(job, options, settings, storage)
+    simulation.run()
+    if simulation.coordinator.error is not None:
+        raise simulation.coordinator.error
+    return Result(job, storage, sinks, simulation)
+
+
+def replaced(
+    graph: LogicalGraph, inputs: Mapping[str, Source]
+) -> tuple[LogicalGraph, dict[str, Memory]]:
+    """The graph with test sources and sinks in it, and the sinks."""
+    sinks: dict[str, Memory] = {}
+    operators: list[LogicalOperator] = []
+    for operator in graph.operators:
+        if operator.is_sink:
+            sinks[operator.uid] = Memory()
+            operator = replace(operator, factory=Make(SinkOperator, (sinks[operator.uid],)))
+        elif operator.uid in inputs:
+            operator = _with_source(operator, inputs[operator.uid])
+        operators.append(operator)
+    unknown = sorted(set(inputs) - {operator.uid for operator in operators})
+    if unknown:
+        known = sorted(operator.uid for operator in operators if operator.source is not None)
+        raise GraphError(f"inputs names {unknown}, but the job's sources are {known}.")
+    return replace(graph, operators=tuple(operators)), sinks
+
+
+def _with_source(operator: LogicalOperator, source: Source) -> LogicalOperator:
+    if operator.source is None:
+        raise GraphError(f"inputs names {operator.uid!r}, which is no source.")
+    if source.schema != operator.schema:
+        assert operator.schema is not None
+        raise GraphError(
+            f"the rows given for source {operator.uid!r} have the schema "
+            f"{format_schema(source.schema)!r}, the job's source has "
+            f"{format_schema(operator.schema)!r}."
+        )
+    return replace(operator, factory=Make(SourceOperator, (source,)), source=source)

@@ -1,0 +1,374 @@
+"""The simulation drive: a whole job in one thread, under a scheduler that a seed decides.
+
+Coordinator and workers are the real ones. The scheduler delivers messages in any order that
+keeps each pair's own, runs background work and reports its end at any later time, lets time pass,
+crashes workers and coordinators at any step, and lets the workers of an ended attempt live on
+beside those of the next. The same seed gives the same run.
+
+::
+
+    simulation = Simulation(job, options, SimulationSettings(seed=7, crashes=2), storage)
+    simulation.run()
+    simulation.coordinator.status      # Status.FINISHED
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Any
+
+import cloudpickle
+
+from mainstay.errors import FencedError
+from mainstay.runtime.coordinator import Coordinator, JobOptions
+from mainstay.runtime.messages import Attempt, WorkerFailed
+from mainstay.runtime.ports import COORDINATOR, Ports
+from mainstay.runtime.spec import JobSpec
+from mainstay.runtime.worker import Deployment, Worker
+from mainstay.snapshot.storage import Storage
+from mainstay.testing.faults import FaultyStorage
+
+Address = tuple[int, int]
+"""An attempt and the number of a worker; the coordinator's is (0, COORDINATOR)."""
+
+_LEADER: Address = (0, COORDINATOR)
+
+
+@dataclass(frozen=True, slots=True)
+class SimulationSettings:
+    """What a run is to go through."""
+
+    seed: int = 0
+    crashes: int = 0
+    storage_faults: int = 0
+    crash_within_steps: int = 1200
+    max_steps: int = 200_000
+    stop_after_epochs: int | None = None
+    check_invariants: bool = False
+
+
+class StuckError(AssertionError):
+    """Nothing can happen any more, and the job has not ended: a deadlock."""
+
+
+class SimulatedClock:
+    """Time passes when the scheduler says so."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def wall(self) -> float:
+        return 1_700_000_000.0 + self.now
+
+
+@dataclass(slots=True, eq=False)
+class _Process:
+    """A coordinator or a worker, as the scheduler sees it. A dead one hears nothing."""
+
+    address: Address
+    alive: bool = True
+    idle: bool = False
+    dies_at_step: int | None = None
+    worker: Worker | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Work:
+    """Background work of a process: first it is to be run, then its end is to be reported."""
+
+    owner: _Process
+    run: Callable[[], Any]
+    done: Callable[[Any], None]
+    failed: Callable[[Exception], None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Background:
+    simulation: Simulation
+    owner: _Process
+
+    def submit(
+        self,
+        work: Callable[[], Any],
+        done: Callable[[Any], None],
+        failed: Callable[[Exception], None],
+    ) -> None:
+        if self.owner.alive:
+            self.simulation.works.append(_Work(self.owner, work, done, failed))
+
+
+@dataclass(slots=True)
+class _Cluster:
+    """Starts and stops simulated workers for the coordinator of the moment."""
+
+    simulation: Simulation
+    leader: _Process
+
+    def launch(self, deployment: Deployment) -> None:
+        if self.leader.alive:
+            self.simulation.launch(deployment)
+
+    def stop(self, attempt: Attempt) -> None:
+        if self.leader.alive:
+            self.simulation.stop(attempt)
+
+
+class Simulation:
+    """One job under one seed."""
+
+    def __init__(
+        self,
+        job: JobSpec,
+        options: JobOptions,
+        settings: SimulationSettings,
+        storage: Storage,
+    ) -> None:
+        self.settings = settings
+        self.random = Random(settings.seed)
+        self.clock = SimulatedClock()
+        self.storage = storage
+        self.trace: list[str] = []
+        self.steps = 0
+        self.works: list[_Work] = []
+        self.reports: list[tuple[_Process, Callable[[], None]]] = []
+        self._job = job
+        self._options = options
+        self._shipped = cloudpickle.dumps(job)
+        self._faulty = FaultyStorage(storage, self.random, settings.storage_faults)
+        self._links: dict[tuple[Address, Address], deque[Any]] = {}
+        self._processes: dict[Address, _Process] = {}
+        self._tokens = 0
+        horizon = settings.crash_within_steps
+        self._crashes = sorted(self.random.randrange(horizon) for _ in range(settings.crashes))
+        self._start_leader()
+
+    # ------------------------------------------------------------ processes
+
+    def _ports(self, process: _Process) -> Ports:
+        def send(to: int, message: Any) -> None:
+            if not process.alive:
+                return
+            receiver = _LEADER if to == COORDINATOR else (message.attempt, to)
+            self._links.setdefault((process.address, receiver), deque()).append(message)
+
+        return Ports(self.clock, _Background(self, process), send, self._faulty)
+
+    def _start_leader(self) -> None:
+        self._leader = _Process(_LEADER)
+        self._processes[_LEADER] = self._leader
+        self.coordinator = Coordinator(
+            self._job,
+            self._options,
+            self._ports(self._leader),
+            _Cluster(self, self._leader),
+            self._token,
+        )
+        self.coordinator.start()
+
+    def _token(self) -> str:
+        self._tokens += 1
+        return f"t{self._tokens}"
+
+    def launch(self, deployment: Deployment) -> None:
+        """Start the workers of an attempt, each with a copy of the program of its own."""
+        self._note(f"launch attempt {deployment.attempt}")
+        for number in range(deployment.job.workers):
+            process = _Process((deployment.attempt, number))
+            self._processes[process.address] = process
+            own = Deployment(
+                pickle.loads(self._shipped),
+                deployment.attempt,
+                deployment.lineage,
+                deployment.restored,
+                deployment.tuning,
+            )
+            process.worker = Worker(own, number, self._ports(process))
+
+    def stop(self, attempt: Attempt) -> None:
+        """The workers of an attempt will end, each some time from now."""
+        for process in self._workers():
+            if process.address[0] == attempt and process.dies_at_step is None:
+                process.dies_at_step = self.steps + self.random.randrange(200)
+
+    def _workers(self) -> list[_Process]:
+        return [p for p in self._processes.values() if p.worker is not None]
+
+    def _kill(self, process: _Process) -> None:
+        process.alive = False
+        self._processes.pop(process.address, None)
+        for link in [link for link in self._links if process.address in link]:
+            # What it sent last may still arrive; what it was to hear is gone.
+            if link[1] == process.address:
+                del self._links[link]
+
+    def _crash_something(self) -> None:
+        current = self.coordinator.attempts[-1].attempt if self.coordinator.attempts else 0
+        workers = [p for p in self._workers() if p.address[0] == current]
+        if workers and self.random.random() < 0.75:
+            process = self.random.choice(workers)
+            self._note(f"crash worker {process.address}")
+            self._kill(process)
+            number = process.address[1]
+            leader, attempt = self._leader, Attempt(current)
+            coordinator = self.coordinator
+            self.reports.append(
+                (leader, lambda: coordinator.worker_lost(attempt, number, "it was killed"))
+            )
+        else:
+            self._note("crash coordinator")
+            self._kill(self._leader)
+            for process in self._workers():
+                if process.dies_at_step is None:
+                    process.dies_at_step = self.steps + self.random.randrange(400)
+            self._start_leader_again()
+
+    def _start_leader_again(self) -> None:
+        # The new leader goes on from whatever the log says.
+        restore = replace(self._options.restore, start="latest-or-new")
+        self._options = replace(self._options, restore=restore)
+        self._start_leader()
+
+    # ------------------------------------------------------------ the scheduler
+
+    def run(self) -> None:
+        """Run until the job has ended."""
+        while not self.coordinator.status.is_final:
+            self.step()
+            if self.steps > self.settings.max_steps:
+                raise StuckError(f"no end after {self.steps} steps\n{self.story()}")
+
+    def step(self) -> None:
+        """One event, chosen at random from those that can happen."""
+        self.steps += 1
+        self.clock.now += self.random.random() * 0.001
+        if self._crashes and self.steps >= self._crashes[0] and self.coordinator.attempts:
+            self._crashes.pop(0)
+            self._crash_something()
+        self._bury()
+        choices: list[Callable[[], None]] = []
+        if any(self._links.values()):
+            choices += [self._deliver] * 4
+        if any(not process.idle for process in self._workers()):
+            choices += [self._step_worker] * 4
+        if self.works:
+            choices.append(self._run_work)
+        if self.reports:
+            choices.append(self._report)
+        if not choices:
+            self._let_time_pass()
+        else:
+            self.random.choice(choices)()
+        self.coordinator.tick()
+        self._stop_if_asked()
+        if self.settings.check_invariants:
+            self._check_invariants()
+
+    def _stop_if_asked(self) -> None:
+        wanted = self.settings.stop_after_epochs
+        complete = [r for r in self.coordinator.records if r.status == "complete"]
+        if wanted is not None and len(complete) >= wanted:
+            self._note("cancel")
+            self.coordinator.cancel()
+
+    def _bury(self) -> None:
+        for process in self._workers():
+            if process.dies_at_step is not None and self.steps >= process.dies_at_step:
+                self._kill(process)
+
+    def _deliver(self) -> None:
+        link = self.random.choice([link for link, queue in self._links.items() if queue])
+        message = self._links[link].popleft()
+        process = self._processes.get(link[1])
+        if not self._links[link]:
+            del self._links[link]
+        if process is None:
+            return
+        if process is self._leader:
+            self._note(f"{link[0]} says {_short(message)}")
+            self.coordinator.receive(message)
+        else:
+            process.idle = False
+            self._guarded(process, lambda worker: worker.receive(message))
+
+    def _step_worker(self) -> None:
+        process = self.random.choice([p for p in self._workers() if not p.idle])
+
+        def step(worker: Worker) -> None:
+            process.idle = not worker.step()
+
+        self._guarded(process, step)
+
+    def _guarded(self, process: _Process, action: Callable[[Worker], None]) -> None:
+        """What a worker raises ends it; the coordinator hears of it."""
+        assert process.worker is not None
+        try:
+            action(process.worker)
+        except FencedError:
+            self._kill(process)
+        except Exception as error:
+            self._note(f"worker {process.address} failed: {error!r}")
+            failed = WorkerFailed(Attempt(process.address[0]), process.address[1], error)
+            self._ports(process).send(COORDINATOR, failed)
+            self._kill(process)
+
+    def _run_work(self) -> None:
+        work = self.works.pop(self.random.randrange(len(self.works)))
+        # A dying process may have got its last request out, or not.
+        if not work.owner.alive and self.random.random() < 0.5:
+            return
+        try:
+            result = work.run()
+        except Exception as error:
+            failure = error
+            self.reports.append((work.owner, lambda: work.failed(failure)))
+        else:
+            self.reports.append((work.owner, lambda: work.done(result)))
+
+    def _report(self) -> None:
+        owner, report = self.reports.pop(self.random.randrange(len(self.reports)))
+        if not owner.alive:
+            return
+        owner.idle = False
+        if owner.worker is None:
+            report()
+        else:
+            self._guarded(owner, lambda _: report())
+
+    def _let_time_pass(self) -> None:
+        """Nothing can happen now: go on to the next moment at which something is due."""
+        times = [self.coordinator.deadline()]
+        times += [p.worker.deadline() for p in self._workers() if p.worker is not None]
+        due = [time for time in times if time is not None]
+        if not due:
+            raise StuckError(f"nothing can happen any more\n{self.story()}")
+        self.clock.now = max(self.clock.now, min(due)) + 1e-6
+        for process in self._workers():
+            process.idle = False
+
+    # ------------------------------------------------------------ what happened
+
+    def _note(self, line: str) -> None:
+        self.trace.append(f"{self.steps:6d} {self.clock.now:8.3f}  {line}")
+
+    def story(self, lines: int = 60) -> str:
+        """The last things that happened, for a person who has a failing seed."""
+        head = f"seed {self.settings.seed}, status {self.coordinator.status.value}"
+        return "\n".join([head, *self.trace[-lines:]])
+
+    def _check_invariants(self) -> None:
+        self.coordinator.check_invariants()
+        for process in self._workers():
+            if process.worker is not None:
+                process.worker.check_invariants()
+
+
+def _short(message: Any) -> str:
+    text = repr(message)
+    return text if len(text) < 120 else text[:117] + "..."

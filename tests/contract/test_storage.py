@@ -1,0 +1,273 @@
+"""What every storage must do, whichever it is."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+from obstore.store import HTTPStore, LocalStore
+
+from mainstay.errors import OutcomeUnknownError, SnapshotStorageError
+from mainstay.snapshot.memory_storage import MemoryStorage
+from mainstay.snapshot.object_storage import ObjectStorage, open_storage
+from mainstay.snapshot.storage import NotFound, Storage
+
+T = TypeVar("T")
+
+
+@pytest.fixture(params=["memory", "obstore-local", "obstore-memory", "obstore-file-url"])
+def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Storage:
+    if request.param == "memory":
+        return MemoryStorage()
+    if request.param == "obstore-memory":
+        return open_storage("memory:///")
+    folder = tmp_path / "made on demand"
+    return open_storage(str(folder) if request.param == "obstore-local" else folder.as_uri())
+
+
+def together(*calls: Callable[[], T]) -> list[T]:
+    """Run calls at the same moment, each on a thread of its own."""
+    barrier = threading.Barrier(len(calls))
+
+    def run(call: Callable[[], T]) -> T:
+        barrier.wait()
+        return call()
+
+    with ThreadPoolExecutor(len(calls)) as pool:
+        return list(pool.map(run, calls))
+
+
+def test_what_is_written_is_read_back(storage: Storage) -> None:
+    storage.write("state/a/b", b"some bytes")
+    assert storage.read("state/a/b") == b"some bytes"
+    assert type(storage.read("state/a/b")) is bytes
+
+
+@pytest.mark.parametrize("data", [b"abc", bytearray(b"abc"), memoryview(b"abc")])
+def test_any_bytes_like_object_can_be_stored(
+    storage: Storage, data: bytes | bytearray | memoryview
+) -> None:
+    storage.write("written", data)
+    assert storage.create("created", data)
+    assert storage.read("written") == storage.read("created") == b"abc"
+
+
+def test_a_file_may_be_empty(storage: Storage) -> None:
+    storage.write("empty", b"")
+    assert storage.read("empty") == b""
+    assert storage.read("empty", 0, 10) == b""
+    assert storage.list("") == ["empty"]
+
+
+def test_a_file_of_many_megabytes_is_stored_whole(storage: Storage) -> None:
+    data = bytes(range(256)) * (12 << 12)
+    storage.write("large", data)
+    assert storage.create("large-created", data)
+    assert not storage.create("large-created", b"other")
+    assert storage.read("large") == storage.read("large-created") == data
+
+
+def test_writing_again_replaces_the_file(storage: Storage) -> None:
+    storage.write("f", b"a first and longer one")
+    storage.write("f", b"second")
+    assert storage.read("f") == b"second"
+
+
+def test_reading_what_is_absent_names_the_path(storage: Storage) -> None:
+    with pytest.raises(NotFound, match="state/absent"):
+        storage.read("state/absent")
+    with pytest.raises(NotFound, match="state/absent"):
+        storage.read("state/absent", 3, 5)
+    with pytest.raises(NotFound, match="state/absent"):
+        storage.read("state/absent", 0, 0)
+
+
+@pytest.mark.parametrize("start", [0, 1, 5, 9, 10, 11, 100])
+@pytest.mark.parametrize("length", [None, 0, 1, 5, 10, 11, 100])
+def test_a_range_is_what_a_slice_would_give(
+    storage: Storage, start: int, length: int | None
+) -> None:
+    data = b"0123456789"
+    storage.write("digits", data)
+    expected = data[start:] if length is None else data[start : start + length]
+    assert storage.read("digits", start, length) == expected
+
+
+def test_creating_what_is_absent_stores_it(storage: Storage) -> None:
+    assert storage.create("log/0", b"mine") is True
+    assert storage.read("log/0") == b"mine"
+
+
+def test_creating_what_exists_leaves_it_alone(storage: Storage) -> None:
+    storage.write("log/0", b"theirs")
+    assert storage.create("log/0", b"mine") is False
+    assert storage.read("log/0") == b"theirs"
+
+
+def test_of_two_racing_creators_exactly_one_wins(storage: Storage) -> None:
+    for index in range(20):
+        path = f"log/{index}"
+        claims = [b"left" * 1000, b"right" * 1000]
+        won = together(*(partial(storage.create, path, data) for data in claims))
+        assert sorted(won) == [False, True]
+        assert storage.read(path) == claims[won.index(True)]
+
+
+def test_what_was_deleted_can_be_created_again(storage: Storage) -> None:
+    assert storage.create("log/0", b"first")
+    storage.delete("log/0")
+    assert storage.create("log/0", b"second")
+    assert storage.read("log/0") == b"second"
+
+
+def test_listing_is_sorted_and_relative_to_the_root(storage: Storage) -> None:
+    for path in ["log/2", "log/10", "log/1", "state/x/a/1", "state/x/b", "state/xy"]:
+        storage.write(path, b"")
+    assert storage.list("log/") == ["log/1", "log/10", "log/2"]
+    assert storage.list("state/") == ["state/x/a/1", "state/x/b", "state/xy"]
+    assert len(storage.list("")) == 6
+
+
+def test_a_prefix_is_a_folder_and_not_the_beginning_of_a_name(storage: Storage) -> None:
+    storage.write("state/x/1", b"")
+    storage.write("state/xy/1", b"")
+    assert storage.list("state/x") == storage.list("state/x/") == ["state/x/1"]
+
+
+def test_listing_an_absent_folder_gives_nothing(storage: Storage) -> None:
+    assert storage.list("nowhere/") == []
+
+
+def test_a_deleted_file_is_gone(storage: Storage) -> None:
+    storage.write("a/b", b"")
+    storage.delete("a/b")
+    assert storage.list("") == []
+    with pytest.raises(NotFound):
+        storage.read("a/b")
+
+
+def test_deleting_what_is_absent_is_no_error(storage: Storage) -> None:
+    storage.delete("never/was")
+    assert storage.list("") == []
+
+
+def test_names_with_percent_signs_are_kept(storage: Storage) -> None:
+    storage.write("state/a%2Fb/%", b"kept")
+    assert storage.list("state/") == ["state/a%2Fb/%"]
+    assert storage.read("state/a%2Fb/%") == b"kept"
+
+
+def test_a_reader_never_sees_half_a_file(storage: Storage) -> None:
+    versions = [bytes([letter]) * (1 << 20) for letter in b"ab"]
+    storage.write("f", versions[0])
+    done = threading.Event()
+
+    def write_both_many_times() -> set[bytes]:
+        try:
+            for turn in range(30):
+                storage.write("f", versions[turn % 2])
+        finally:
+            done.set()
+        return set()
+
+    def read_until_done() -> set[bytes]:
+        seen = {storage.read("f")}
+        while not done.is_set():
+            seen.add(storage.read("f"))
+        return seen
+
+    _, seen = together(write_both_many_times, read_until_done)
+    assert seen <= set(versions)
+
+
+def test_a_relative_path_stays_put_when_the_working_directory_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    storage = open_storage("snapshots/job")
+    monkeypatch.chdir(tmp_path.parent)
+    storage.write("f", b"x")
+    assert (tmp_path / "snapshots" / "job" / "f").read_bytes() == b"x"
+
+
+def test_a_file_url_may_contain_escaped_characters(tmp_path: Path) -> None:
+    open_storage((tmp_path / "with space").as_uri()).write("f", b"x")
+    assert (tmp_path / "with space" / "f").read_bytes() == b"x"
+
+
+def test_a_file_in_place_of_the_folder_is_refused_by_name(tmp_path: Path) -> None:
+    taken = tmp_path / "taken"
+    taken.write_bytes(b"")
+    for path in (taken, taken / "below"):
+        with pytest.raises(SnapshotStorageError, match=str(path)):
+            open_storage(str(path))
+
+
+@pytest.mark.parametrize(
+    "url", ["ftp://host/x", "", "file://elsewhere/x", "http://host/x", "file://"]
+)
+def test_a_storage_that_cannot_be_opened_is_refused_by_name(url: str) -> None:
+    with pytest.raises(SnapshotStorageError, match=repr(url)):
+        open_storage(url)
+
+
+def test_cloud_urls_are_understood() -> None:
+    assert "bucket/jobs" in repr(open_storage("s3://bucket/jobs"))
+    assert "bucket/jobs" in repr(open_storage("gs://bucket/jobs"))
+
+
+def test_a_folder_that_may_not_be_written_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = open_storage(str(tmp_path))
+    # Permission bits do not hold back the superuser, so the refusal is simulated.
+    monkeypatch.setattr("os.access", lambda *_: False)
+    with pytest.raises(SnapshotStorageError, match=str(tmp_path)) as failure:
+        storage.create("log/0", b"")
+    assert not isinstance(failure.value, OutcomeUnknownError)
+    with pytest.raises(SnapshotStorageError, match=str(tmp_path)):
+        storage.write("f", b"")
+    assert storage.list("") == []
+
+
+def test_a_failed_write_names_the_operation_and_the_path(tmp_path: Path) -> None:
+    storage = open_storage(str(tmp_path))
+    storage.write("log", b"a file where a folder should be")
+    with pytest.raises(SnapshotStorageError, match=r"cannot write 'log/0' in .*Not a directory"):
+        storage.write("log/0", b"")
+
+
+def test_a_create_that_failed_half_way_leaves_its_outcome_open(tmp_path: Path) -> None:
+    storage = open_storage(str(tmp_path))
+    storage.write("log", b"a file where a folder should be")
+    with pytest.raises(OutcomeUnknownError, match="log/0"):
+        storage.create("log/0", b"")
+
+
+def test_an_impossible_path_is_a_certain_failure(tmp_path: Path) -> None:
+    with pytest.raises(SnapshotStorageError, match=r"\.\./up") as failure:
+        open_storage(str(tmp_path)).create("../up", b"")
+    assert not isinstance(failure.value, OutcomeUnknownError)
+    assert list(tmp_path.parent.glob("up")) == []
+
+
+def test_a_store_without_conditional_create_is_refused_for_the_log() -> None:
+    storage = ObjectStorage(HTTPStore.from_url("http://localhost:1"), "http://localhost:1")
+    with pytest.raises(SnapshotStorageError, match="commit log rests on") as failure:
+        storage.create("log/0", b"")
+    assert not isinstance(failure.value, OutcomeUnknownError)
+
+
+def test_files_being_staged_are_not_listed(tmp_path: Path) -> None:
+    storage = ObjectStorage(LocalStore(tmp_path), "local")
+    storage.write("log/0", b"")
+    # What a writer that died leaves behind.
+    (tmp_path / "log" / "1#1").write_bytes(b"half")
+    assert storage.list("log/") == ["log/0"]
+    assert storage.create("log/1", b"whole")
+    assert storage.read("log/1") == b"whole"
