@@ -9,16 +9,20 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
-from mainstay.api.graph import GraphBuilder
+import pyarrow as pa
+
+from mainstay.api.checks import checked_schema, described
+from mainstay.api.graph import GraphBuilder, named
 from mainstay.api.job import Job
-from mainstay.api.options import Restart, Snapshots
+from mainstay.api.options import Restart, Snapshots, whole_number
 from mainstay.api.stream import Stream
 from mainstay.errors import GraphError
 from mainstay.plan.chained import chain
-from mainstay.plan.check import check_graph
+from mainstay.plan.check import check_graph, check_settings, check_shape
 from mainstay.plan.explain import explain
 from mainstay.plan.logical import LogicalGraph
 from mainstay.plan.physical import expand
@@ -27,6 +31,8 @@ from mainstay.runtime.operators.rows import Make
 from mainstay.runtime.operators.source import SPLITS, SourceOperator
 from mainstay.runtime.options import RestoreOptions
 from mainstay.runtime.spec import Forward, JobSpec
+
+Setting = TypeVar("Setting")
 
 
 class Environment:
@@ -44,33 +50,41 @@ class Environment:
         fall_back: bool = False,
         allow_dropped: Sequence[str] = (),
     ) -> None:
-        self.parallelism = parallelism
-        self.max_parallelism = max_parallelism
+        self.parallelism = whole_number(parallelism, "parallelism")
+        self.max_parallelism = whole_number(max_parallelism, "max_parallelism")
         self.mode = mode
-        self.snapshots = snapshots
-        self.restart = restart or Restart()
+        self.snapshots = _expected(snapshots, Snapshots, "snapshots", 'Snapshots("./dir")')
+        self.restart = _expected(restart, Restart, "restart", "Restart()") or Restart()
         self.restore = _restore_options(restore, allow_dropped, fall_back)
-        self._builder = GraphBuilder(parallelism)
+        check_settings(mode, max_parallelism)
+        self._builder = GraphBuilder(parallelism, max_parallelism)
 
     def source(
         self, source: Source, *, uid: str | None = None, parallelism: int | None = None
     ) -> Stream:
         """The beginning of a stream."""
+        where = named(uid, "source")
         if not isinstance(source, Source):
             raise GraphError(
-                f"source(): {type(source).__name__} is no source. Use one of mainstay.connectors, "
-                "or a subclass of mainstay.connectors.Source."
+                f"{where} needs a source, not {described(source)}. Give it an instance of one of "
+                "mainstay.connectors, or of your own subclass of mainstay.connectors.Source."
+            )
+        schema = getattr(source, "schema", None)
+        if not isinstance(schema, pa.Schema) or checked_schema(schema, where) != schema:
+            raise GraphError(
+                f"{where}: the schema of {type(source).__name__} is {schema!r}. It must be a "
+                "pyarrow.Schema of Spark's types, as mainstay.schema.to_schema(...) gives it."
             )
         operator = self._builder.add(
             "source",
             Make(SourceOperator, (source,)),
-            source.schema,
+            schema,
             uid=uid,
             parallelism=parallelism,
             states=(SPLITS,),
             source=source,
         )
-        return Stream(self._builder, source.schema, ((operator.id, Forward()),))
+        return Stream(self._builder, schema, ((operator.id, Forward()),))
 
     # ------------------------------------------------------------ plans
 
@@ -87,6 +101,7 @@ class Environment:
     def explain(self) -> str:
         """The logical, the chained and the physical graph as text."""
         graph = self.graph()
+        check_shape(graph)
         chained = chain(graph)
         return explain(graph, chained, expand(chained))
 
@@ -94,6 +109,8 @@ class Environment:
 
     def start(self, name: str) -> Job:
         """Check the program and start it; returns at once."""
+        if not isinstance(name, str) or not name.strip():
+            raise GraphError(f"start({name!r}): the name of a job is a text that is not empty.")
         spec = self.plan()
         if self.snapshots is None:
             raise GraphError(
@@ -104,21 +121,31 @@ class Environment:
         return start_embedded(
             name,
             spec,
-            directory=self.snapshots.dir,
+            directory=os.fspath(self.snapshots.dir),
             snapshots=self.snapshots.parsed(),
             restart=self.restart.parsed(),
             restore=self.restore,
         )
 
 
-def _restore_options(restore: Any, allow_dropped: Sequence[str], fall_back: bool) -> RestoreOptions:
+def _expected(value: Any, cls: type[Setting], name: str, example: str) -> Setting | None:
+    if value is not None and not isinstance(value, cls):
+        raise GraphError(f"{name}={value!r} must be a {cls.__name__}, as in {name}={example}.")
+    return value
+
+
+def _restore_options(restore: Any, allow_dropped: Any, fall_back: bool) -> RestoreOptions:
     start = "new" if restore is None else restore
-    is_known = start in ("new", "latest", "latest-or-new")
-    if not is_known and (isinstance(start, bool) or not isinstance(start, int)):
+    is_epoch = isinstance(start, int) and not isinstance(start, bool) and start > 0
+    if not is_epoch and start not in ("new", "latest", "latest-or-new"):
         raise GraphError(
             f'restore={restore!r} is unknown. Use "latest", "latest-or-new", the number of an '
             "epoch, or leave it out to start fresh."
         )
-    if isinstance(allow_dropped, str):
-        raise GraphError(f"allow_dropped={allow_dropped!r} must be a list of names.")
+    is_list = isinstance(allow_dropped, list | tuple | set | frozenset)
+    if not is_list or not all(isinstance(name, str) and "." in name for name in allow_dropped):
+        raise GraphError(
+            f"allow_dropped={allow_dropped!r} must be a list of names, each an operator and a "
+            'state: allow_dropped=["totals.total"].'
+        )
     return RestoreOptions(start, frozenset(allow_dropped), fall_back)

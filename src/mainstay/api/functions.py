@@ -22,8 +22,8 @@ from mainstay.runtime.operators.base import ProcessContext
 from mainstay.runtime.operators.keyed import GroupedBatch
 
 
-class _Function:
-    """The hooks that all functions have."""
+class Function:
+    """The hooks that all functions have. Subclass one of those below, not this."""
 
     def open(self, ctx: ProcessContext) -> None:
         """Called once, with state restored, before any row. Open connections here."""
@@ -35,7 +35,7 @@ class _Function:
         """Called when the job ends in good order, and only then."""
 
 
-class Process(_Function):
+class Process(Function):
     """A function of a row, without a key; may declare ``OperatorListState``."""
 
     def process(self, row: Any, ctx: ProcessContext) -> Any:
@@ -43,7 +43,7 @@ class Process(_Function):
         raise NotImplementedError(f"{type(self).__name__} needs a process(self, row, ctx) method")
 
 
-class KeyedProcess(_Function):
+class KeyedProcess(Function):
     """A function of a row and the state of its key, which is in ``ctx.key``."""
 
     def process(self, row: Any, ctx: ProcessContext) -> Any:
@@ -51,7 +51,7 @@ class KeyedProcess(_Function):
         raise NotImplementedError(f"{type(self).__name__} needs a process(self, row, ctx) method")
 
 
-class KeyedBatchProcess(_Function):
+class KeyedBatchProcess(Function):
     """A function of a batch of rows grouped by key, with bulk access to the states."""
 
     def process(self, batch: GroupedBatch, ctx: ProcessContext) -> Any:
@@ -62,7 +62,7 @@ class KeyedBatchProcess(_Function):
         raise NotImplementedError(f"{type(self).__name__} needs a process(self, batch, ctx) method")
 
 
-class CoKeyedProcess(_Function):
+class CoKeyedProcess(Function):
     """A function of two inputs that share the state of a key.
 
     Where the right input is broadcast it has no key: ``process_right`` may change operator state

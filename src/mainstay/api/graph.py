@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from mainstay.api.options import whole_number
 from mainstay.errors import GraphError
 from mainstay.plan.logical import Input, LogicalGraph, LogicalOperator
 from mainstay.runtime.connector import Source
@@ -17,10 +18,12 @@ from mainstay.state.declaration import StateInfo
 class GraphBuilder:
     """Collects the operators of a job in the order they are written."""
 
-    def __init__(self, parallelism: int) -> None:
+    def __init__(self, parallelism: int, max_parallelism: int) -> None:
         self.parallelism = parallelism
+        self.max_parallelism = max_parallelism
         self.operators: list[LogicalOperator] = []
         self._names: Counter[str] = Counter()
+        self._uids: dict[str, LogicalOperator] = {}
 
     def add(
         self,
@@ -36,17 +39,14 @@ class GraphBuilder:
         source: Source | None = None,
         is_sink: bool = False,
     ) -> LogicalOperator:
-        if uid is not None and (not isinstance(uid, str) or not uid.strip()):
-            raise GraphError(f"uid={uid!r} of operator {name} must be a text that is not empty.")
-        self._names[name] += 1
         operator = LogicalOperator(
             id=len(self.operators),
-            uid=uid or f"{name}-{self._names[name]}",
+            uid=self._free_uid(name) if uid is None else self._checked_uid(uid, name),
             has_own_uid=uid is not None,
             name=name,
             factory=factory,
             schema=schema,
-            parallelism=self._parallelism(parallelism, inputs),
+            parallelism=self.parallelism_of(parallelism, named(uid, name)),
             inputs=inputs,
             states=states,
             key=key,
@@ -54,22 +54,62 @@ class GraphBuilder:
             is_sink=is_sink,
         )
         self.operators.append(operator)
+        self._uids[operator.uid] = operator
         return operator
 
-    def _parallelism(self, given: int | None, inputs: tuple[Input, ...]) -> int:
-        if given is not None:
-            return given
-        return self.parallelism
+    def parallelism_of(self, given: int | None, where: str) -> int:
+        """The parallelism of an operator: its own, or that of the job."""
+        if given is None:
+            given = self.parallelism
+        number = whole_number(given, "parallelism", where=where)
+        if number > self.max_parallelism:
+            raise GraphError(
+                f"{where}: parallelism={number} is more than max_parallelism="
+                f"{self.max_parallelism}. Lower it, or set a higher max_parallelism before the job "
+                "has state."
+            )
+        return number
+
+    def _free_uid(self, name: str) -> str:
+        while True:
+            self._names[name] += 1
+            uid = f"{name}-{self._names[name]}"
+            if uid not in self._uids:
+                return uid
+
+    def _checked_uid(self, uid: Any, name: str) -> str:
+        if not isinstance(uid, str) or not uid.strip():
+            raise GraphError(f"uid={uid!r} of operator {name} must be a text that is not empty.")
+        other = self._uids.get(uid)
+        if other is not None:
+            raise GraphError(
+                f"uid {uid!r} of operator {name} is that of another operator ({other.name}) "
+                "already. State is found by uid: give each operator one of its own."
+            )
+        return uid
 
     def graph(self, max_parallelism: int, mode: str) -> LogicalGraph:
         return LogicalGraph(tuple(self.operators), max_parallelism, mode)
+
+
+def named(uid: Any, name: str, after: str = "") -> str:
+    """An operator as messages name it: by its uid, or else by where it stands."""
+    if isinstance(uid, str):
+        return f"operator {uid!r} ({name})"
+    return f"{name}() after {after}" if after else f"{name}()"
 
 
 def column_number(schema: pa.Schema, column: Any, where: str) -> int:
     """The place of a column, or an error that names the ones there are."""
     number = schema.get_field_index(column) if isinstance(column, str) else -1
     if number < 0:
+        hint = ' Write each column by itself: key_by("a", "b").' if _is_listed(column) else ""
         raise GraphError(
-            f"{where}: there is no column {column!r}; the stream has {', '.join(schema.names)}."
+            f"{where}: there is no column {column!r}; the stream has "
+            f"{', '.join(schema.names)}.{hint}"
         )
     return int(number)
+
+
+def _is_listed(column: Any) -> bool:
+    return isinstance(column, list | tuple)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from mainstay.runtime.coordinator import AttemptRecord
 from mainstay.runtime.epochs import EpochRecord
+from mainstay.runtime.status import AttemptRecord
 
 
 class Job(Protocol):

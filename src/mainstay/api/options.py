@@ -1,9 +1,12 @@
-"""Settings as a job's author writes them, and the durations in them."""
+"""Settings as a job's author writes them, and the numbers and durations in them."""
 
 from __future__ import annotations
 
+import math
+import os
 import re
 from dataclasses import dataclass
+from typing import Any
 
 from mainstay.errors import GraphError
 from mainstay.runtime.options import RestartOptions, SnapshotOptions
@@ -24,7 +27,7 @@ _UNITS = {
 }
 
 
-def seconds(text: str | float, name: str) -> float:
+def seconds(text: str | float, name: str, *, positive: bool = False) -> float:
     """Seconds of "500ms", "1s", "10 min", "7 days", or a number of seconds."""
     if isinstance(text, int | float) and not isinstance(text, bool):
         value = float(text)
@@ -38,8 +41,17 @@ def seconds(text: str | float, name: str) -> float:
                 '"10s", "5 min" or "7 days".'
             )
         value = float(found.group(1)) * factor
-    if value < 0:
-        raise GraphError(f"{name}={text!r} is negative.")
+    if not math.isfinite(value) or value < 0 or (positive and value == 0):
+        least = "more than zero" if positive else "zero or more"
+        raise GraphError(f"{name}={text!r} must be a duration of {least}.")
+    return value
+
+
+def whole_number(value: Any, name: str, *, least: int = 1, where: str = "") -> int:
+    """A whole number that is not below the least allowed one."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        place = f"{where}: " if where else ""
+        raise GraphError(f"{place}{name}={value!r} must be a whole number of at least {least}.")
     return value
 
 
@@ -47,25 +59,27 @@ def seconds(text: str | float, name: str) -> float:
 class Snapshots:
     """Where snapshots go, how often they are taken, and how many are kept."""
 
-    dir: str
+    dir: str | os.PathLike[str]
     every: str | float = "10s"
     retain: int = 3
     timeout: str | float = "10min"
     min_pause: str | float = "0s"
     tolerable_failures: int = 3
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.dir, str | os.PathLike) or not os.fspath(self.dir):
+            raise GraphError(
+                f'Snapshots({self.dir!r}) needs a directory or URL, as in Snapshots("./snapshots").'
+            )
+        self.parsed()
+
     def parsed(self) -> SnapshotOptions:
-        if self.retain < 1:
-            raise GraphError(f"retain={self.retain}: at least one epoch must be kept.")
-        every_s = seconds(self.every, "every")
-        if every_s <= 0:
-            raise GraphError(f"every={self.every!r} must be more than zero.")
         return SnapshotOptions(
-            every_s=every_s,
-            retain=self.retain,
-            timeout_s=seconds(self.timeout, "timeout"),
+            every_s=seconds(self.every, "every", positive=True),
+            retain=whole_number(self.retain, "retain"),
+            timeout_s=seconds(self.timeout, "timeout", positive=True),
             min_pause_s=seconds(self.min_pause, "min_pause"),
-            tolerable_failures=self.tolerable_failures,
+            tolerable_failures=whole_number(self.tolerable_failures, "tolerable_failures", least=0),
         )
 
 
@@ -78,9 +92,12 @@ class Restart:
     backoff: str | float = "1s"
     max_backoff: str | float = "1min"
 
+    def __post_init__(self) -> None:
+        self.parsed()
+
     def parsed(self) -> RestartOptions:
         return RestartOptions(
-            max_failures=self.max_failures,
+            max_failures=whole_number(self.max_failures, "max_failures", least=0),
             window_s=seconds(self.window, "window"),
             backoff_s=seconds(self.backoff, "backoff"),
             max_backoff_s=seconds(self.max_backoff, "max_backoff"),

@@ -10,12 +10,22 @@ from typing import Any
 
 import pyarrow as pa
 
-from mainstay.api.functions import CoKeyedProcess, KeyedBatchProcess, KeyedProcess, Process
-from mainstay.api.graph import GraphBuilder, column_number
+from mainstay.api.checks import (
+    check_callable,
+    check_process,
+    checked_key_type,
+    checked_schema,
+    checked_states,
+    described,
+)
+from mainstay.api.connect import ConnectedStreams
+from mainstay.api.functions import KeyedBatchProcess, KeyedProcess, Process
+from mainstay.api.graph import GraphBuilder, column_number, named
+from mainstay.api.reduce import RunningReduce, reduced_state
 from mainstay.errors import GraphError
 from mainstay.plan.logical import Input, LogicalOperator
 from mainstay.runtime.connector import Sink
-from mainstay.runtime.operators.keyed import CoKeyedRows, KeyedBatches, KeyedRows
+from mainstay.runtime.operators.keyed import KeyedBatches, KeyedRows
 from mainstay.runtime.operators.rows import (
     AddKey,
     FilterRows,
@@ -27,9 +37,8 @@ from mainstay.runtime.operators.rows import (
 )
 from mainstay.runtime.operators.sink import HANDLES, SinkOperator
 from mainstay.runtime.spec import Broadcast, Forward, HashByKey, KeySpec, Partitioning, Rebalance
-from mainstay.schema import format_schema, to_schema, to_type
-from mainstay.state.declaration import StateInfo, declarations_of
-from mainstay.state.hashing import hash_columns
+from mainstay.schema import format_schema
+from mainstay.state.declaration import StateInfo
 from mainstay.state.values import ValueType
 
 HIDDEN_KEY = "__key"
@@ -37,6 +46,8 @@ HIDDEN_KEY = "__key"
 
 class Stream:
     """Rows of one schema. ``origins`` are the operators they come from, with how they come."""
+
+    key: KeySpec | None = None
 
     def __init__(
         self,
@@ -46,6 +57,7 @@ class Stream:
     ) -> None:
         self._builder = builder
         self._origins = origins
+        self._carried = schema
         self.schema = schema
 
     def __repr__(self) -> str:
@@ -62,7 +74,9 @@ class Stream:
         parallelism: int | None = None,
     ) -> Stream:
         """One row out for each row in."""
-        out = to_schema(schema)
+        where = self._named("map", uid)
+        check_callable(function, where)
+        out = checked_schema(schema, where)
         factory = Make(MapRows, (function, self.schema, out))
         return self._then("map", factory, out, uid, parallelism)
 
@@ -75,7 +89,9 @@ class Stream:
         parallelism: int | None = None,
     ) -> Stream:
         """Any number of rows out for each row in: yield them, or return a list."""
-        out = to_schema(schema)
+        where = self._named("flat_map", uid)
+        check_callable(function, where, may_yield=True)
+        out = checked_schema(schema, where)
         factory = Make(FlatMapRows, (function, self.schema, out))
         return self._then("flat_map", factory, out, uid, parallelism)
 
@@ -87,6 +103,7 @@ class Stream:
         parallelism: int | None = None,
     ) -> Stream:
         """Only the rows for which the function is true."""
+        check_callable(function, self._named("filter", uid))
         factory = Make(FilterRows, (function, self.schema))
         return self._then("filter", factory, self.schema, uid, parallelism)
 
@@ -99,7 +116,9 @@ class Stream:
         parallelism: int | None = None,
     ) -> Stream:
         """A function of whole ``pyarrow.RecordBatch``es, in and out."""
-        out = to_schema(schema)
+        where = self._named("map_batches", uid)
+        check_callable(function, where)
+        out = checked_schema(schema, where)
         return self._then("map_batches", Make(MapBatches, (function, out)), out, uid, parallelism)
 
     def process(
@@ -111,9 +130,11 @@ class Stream:
         parallelism: int | None = None,
     ) -> Stream:
         """A :class:`Process` function: rows out, with operator state."""
-        _expect(function, Process, "process", "For keyed state call key_by(...) first.")
-        out = to_schema(schema)
-        states = _states(function, uid or "process", keyed_allowed=False)
+        where = self._named("process", uid)
+        hint = "For a KeyedProcess call key_by(...) first."
+        check_process(function, Process, ("process",), where, hint)
+        out = checked_schema(schema, where)
+        states = checked_states(function, where, keyed_allowed=False)
         factory = Make(ProcessRows, (function, self.schema, out))
         return self._then("process", factory, out, uid, parallelism, states=states)
 
@@ -123,8 +144,12 @@ class Stream:
         """The rows of several streams of the same schema, in no particular order."""
         origins = self._origins
         for other in others:
-            if isinstance(other, KeyedStream):
-                raise GraphError("union() of a keyed stream: call key_by(...) after union().")
+            self._check_beside(other, "union")
+            if other.key is not None:
+                raise GraphError(
+                    f"union() of {self._where()} with the keyed stream of {other._where()}: call "
+                    "key_by(...) after union()."
+                )
             if other.schema != self.schema:
                 raise GraphError(
                     f"union() of streams with different schemas: {self._where()} has "
@@ -133,6 +158,17 @@ class Stream:
                 )
             origins += other._origins
         return Stream(self._builder, self.schema, origins)
+
+    def _check_beside(self, other: Any, method: str) -> None:
+        if not isinstance(other, Stream):
+            raise GraphError(
+                f"{method}() after {self._where()} needs a stream, not {type(other).__name__}."
+            )
+        if other._builder is not self._builder:
+            raise GraphError(
+                f"{method}() of {self._where()} and {other._where()}, which belong to two "
+                "environments. Build both streams in one."
+            )
 
     def rebalance(self) -> Stream:
         """Deal the rows out evenly to the subtasks of what comes next."""
@@ -148,37 +184,54 @@ class Stream:
 
     def key_by(self, *columns: Any, uid: str | None = None) -> KeyedStream:
         """Group by columns, or by a function of the row: ``key_by(fn, "type")``."""
+        where = self._named("key_by", uid)
+        if any(isinstance(how, Broadcast) for _, how in self._origins):
+            raise GraphError(f"{where}: a broadcast stream goes to every subtask and has no key.")
         if not columns:
-            raise GraphError(f"{self._where()}: key_by() needs at least one column.")
+            raise GraphError(f"{where} needs at least one column, or a function and a type.")
         if callable(columns[0]):
-            return self._key_by_function(columns, uid)
-        where = f"{self._where()}.key_by"
+            return self._key_by_function(columns, uid, where)
+        if uid is not None:
+            raise GraphError(
+                f"{where}: columns as a key need no operator. Leave uid out, or give it to the "
+                "operator that comes next."
+            )
         numbers = tuple(column_number(self.schema, column, where) for column in columns)
-        fields = [self.schema.field(number) for number in numbers]
-        arrow = fields[0].type if len(fields) == 1 else pa.struct(fields)
-        _check_key_type(arrow, where)
+        if len(set(numbers)) < len(numbers):
+            raise GraphError(f"{where}: a column is named twice in {columns}.")
+        # Whether a column may be null is no part of a key's type, which a restore compares.
+        fields = [pa.field(self.schema.names[n], self.schema.types[n]) for n in numbers]
+        arrow = checked_key_type(fields[0].type if len(fields) == 1 else pa.struct(fields), where)
         key = KeySpec(numbers, ValueType.of(arrow), tuple(columns))
-        return KeyedStream(self._builder, self.schema, self._origins, key)
+        return KeyedStream(self._builder, self.schema, self.schema, self._origins, key)
 
-    def _key_by_function(self, arguments: tuple[Any, ...], uid: str | None) -> KeyedStream:
+    def _key_by_function(
+        self, arguments: tuple[Any, ...], uid: str | None, where: str
+    ) -> KeyedStream:
         if len(arguments) != 2:
             raise GraphError(
-                f"{self._where()}: key_by(function, type) needs the type of the key, as in "
+                f"{where}: a key function needs the type of the key, as in "
                 'key_by(lambda row: row.name[0], "string").'
             )
         function, declared = arguments
-        arrow = to_type(declared)
-        _check_key_type(arrow, f"{self._where()}.key_by")
-        field = pa.field(HIDDEN_KEY, arrow)
-        keyed_schema = self.schema.append(field)
+        check_callable(function, where)
+        field = pa.field(_free_name(self.schema), checked_key_type(declared, where))
+        carried = self.schema.append(field)
+        # It stays in the chain of what it reads, whose parallelism need not be the job's.
+        same = {self._builder.operators[operator].parallelism for operator, _ in self._origins}
         added = self._then(
-            "key_by", Make(AddKey, (function, self.schema, field)), keyed_schema, uid, None
+            "key_by",
+            Make(AddKey, (function, self.schema, field)),
+            carried,
+            uid,
+            same.pop() if len(same) == 1 else None,
         )
-        key = KeySpec((len(self.schema),), ValueType.of(arrow), (HIDDEN_KEY,), hidden=True)
-        return KeyedStream(self._builder, keyed_schema, added._origins, key)
+        key = KeySpec((len(self.schema),), ValueType.of(field.type), (field.name,), hidden=True)
+        return KeyedStream(self._builder, self.schema, carried, added._origins, key)
 
     def connect(self, other: Stream) -> ConnectedStreams:
         """Two inputs for one function; the right one must be broadcast, or both keyed."""
+        self._check_beside(other, "connect")
         return ConnectedStreams(self, other)
 
     # ------------------------------------------------------------ ends
@@ -187,8 +240,9 @@ class Stream:
         """The end of a stream."""
         if not isinstance(sink, Sink):
             raise GraphError(
-                f"{self._where()}.sink(): {type(sink).__name__} is no sink. Use one of "
-                "mainstay.connectors, or a subclass of mainstay.connectors.Sink."
+                f"{self._named('sink', uid)} needs a sink, not {described(sink)}. Give it an "
+                "instance of one of mainstay.connectors, or of your own subclass of "
+                "mainstay.connectors.Sink."
             )
         self._add(
             "sink",
@@ -207,6 +261,9 @@ class Stream:
             f"operator {self._builder.operators[operator].uid!r}" for operator, _ in self._origins
         )
 
+    def _named(self, method: str, uid: Any) -> str:
+        return named(uid, method, after=self._where())
+
     def _inputs(self, port: int = 0) -> tuple[Input, ...]:
         return tuple(Input(operator, how, port) for operator, how in self._origins)
 
@@ -219,15 +276,20 @@ class Stream:
         parallelism: int | None,
         **more: Any,
     ) -> LogicalOperator:
+        where = self._named(name, uid)
         return self._builder.add(
             name,
             factory,
             schema,
             uid=uid,
-            inputs=self._inputs(),
+            inputs=self._read_by(self._builder.parallelism_of(parallelism, where)),
             parallelism=parallelism,
             **more,
         )
+
+    def _read_by(self, parallelism: int) -> tuple[Input, ...]:
+        """The inputs of an operator that reads the rows of this stream, and no key."""
+        return self._inputs()
 
     def _then(
         self,
@@ -238,22 +300,33 @@ class Stream:
         parallelism: int | None,
         **more: Any,
     ) -> Stream:
-        operator = self._add(name, factory, schema, uid, parallelism, **more)
-        return Stream(self._builder, schema, ((operator.id, Forward()),))
+        return self._emitted_by(self._add(name, factory, schema, uid, parallelism, **more))
+
+    def _emitted_by(self, operator: LogicalOperator) -> Stream:
+        assert operator.schema is not None
+        return Stream(self._builder, operator.schema, ((operator.id, Forward()),))
 
 
 class KeyedStream(Stream):
-    """A stream whose rows go to the owner of their key, where the key's state is."""
+    """A stream whose rows go to the owner of their key, where the key's state is.
+
+    ``carried`` is the schema of what travels: with a key that a function computed it has one
+    column more, which nothing but the key's owner sees.
+    """
+
+    key: KeySpec
 
     def __init__(
         self,
         builder: GraphBuilder,
         schema: pa.Schema,
+        carried: pa.Schema,
         origins: tuple[tuple[int, Partitioning], ...],
         key: KeySpec,
     ) -> None:
         hashed = tuple((operator, HashByKey(key)) for operator, _ in origins)
         super().__init__(builder, schema, hashed)
+        self._carried = carried
         self.key = key
 
     def process(  # type: ignore[override]
@@ -265,8 +338,12 @@ class KeyedStream(Stream):
         parallelism: int | None = None,
     ) -> Stream:
         """A :class:`KeyedProcess` function: rows out, with the state of each row's key."""
-        _expect(function, KeyedProcess, "process", "Without a key, subclass Process.")
-        return self._keyed("process", KeyedRows, function, schema, uid, parallelism)
+        where = self._named("process", uid)
+        hint = "On a keyed stream, subclass KeyedProcess."
+        check_process(function, KeyedProcess, ("process",), where, hint)
+        out = checked_schema(schema, where)
+        states = checked_states(function, where, keyed_allowed=True)
+        return self._keyed("process", KeyedRows, function, out, states, uid, parallelism)
 
     def process_batches(
         self,
@@ -277,111 +354,88 @@ class KeyedStream(Stream):
         parallelism: int | None = None,
     ) -> Stream:
         """A :class:`KeyedBatchProcess` function of rows grouped by key."""
-        _expect(function, KeyedBatchProcess, "process_batches", "")
-        return self._keyed("process_batches", KeyedBatches, function, schema, uid, parallelism)
+        where = self._named("process_batches", uid)
+        hint = "For one row at a time call process(...)."
+        check_process(function, KeyedBatchProcess, ("process",), where, hint)
+        out = checked_schema(schema, where)
+        states = checked_states(function, where, keyed_allowed=True)
+        return self._keyed("process_batches", KeyedBatches, function, out, states, uid, parallelism)
+
+    def reduce(
+        self,
+        function: Callable[[Any, Any], Any],
+        *,
+        uid: str | None = None,
+        parallelism: int | None = None,
+    ) -> Stream:
+        """A running reduce: for each row, the fold of its key's rows so far.
+
+        ``function(reduced, row)`` returns a row with the columns of the stream; the first row of
+        a key is its own fold.
+        """
+        check_callable(function, self._named("reduce", uid), rows=2)
+        states = (reduced_state(self.schema),)
+        reduce = RunningReduce(function)
+        return self._keyed("reduce", KeyedRows, reduce, self.schema, states, uid, parallelism)
 
     def _keyed(
         self,
         name: str,
         operator: Any,
         function: Any,
-        schema: Any,
+        schema: pa.Schema,
+        states: tuple[StateInfo, ...],
         uid: str | None,
         parallelism: int | None,
     ) -> Stream:
-        out = to_schema(schema)
-        states = _states(function, uid or name, keyed_allowed=True)
-        factory = Make(operator, (function, self.key, self.schema, out))
-        return self._then(name, factory, out, uid, parallelism, states=states, key=self.key)
+        added = self._builder.add(
+            name,
+            Make(operator, (function, self.key, self._carried, schema)),
+            schema,
+            uid=uid,
+            inputs=self._inputs(),
+            parallelism=parallelism,
+            states=states,
+            key=self.key,
+        )
+        return self._emitted_by(added)
+
+    def _read_by(self, parallelism: int) -> tuple[Input, ...]:
+        """Rows go to the owner of their key also where nobody asks for it, but without it."""
+        if not self.key.hidden:
+            return self._inputs()
+        dropped = self._builder.add(
+            "drop_key",
+            Make(MapBatches, (_without_last_column, self.schema)),
+            self.schema,
+            uid=None,
+            inputs=self._inputs(),
+            parallelism=parallelism,
+        )
+        return (Input(dropped.id, Forward()),)
 
     def key_by(self, *columns: Any, uid: str | None = None) -> KeyedStream:
         raise GraphError(f"{self._where()}: key_by() twice in a row; the second one is enough.")
 
     def union(self, *others: Stream) -> Stream:
-        raise GraphError("union() of a keyed stream: call key_by(...) after union().")
-
-
-class ConnectedStreams:
-    """Two streams that feed one function."""
-
-    def __init__(self, left: Stream, right: Stream) -> None:
-        if left._builder is not right._builder:
-            raise GraphError("connect() of streams of two different environments.")
-        self._left = left
-        self._right = right
-        self._check_keys()
-
-    def _check_keys(self) -> None:
-        left, right = self._left, self._right
-        if isinstance(left, KeyedStream) and isinstance(right, KeyedStream):
-            if left.key.type.ddl != right.key.type.ddl:
-                raise GraphError(
-                    f"connect() of streams with different key types: {left._where()} is keyed by "
-                    f"{left.key.type.ddl}, {right._where()} by {right.key.type.ddl}."
-                )
-            return
-        if isinstance(right, KeyedStream):
-            raise GraphError("connect(): where only one side is keyed it must be the left one.")
-        if any(not isinstance(how, Broadcast) for _, how in right._origins):
-            raise GraphError(
-                f"connect(): the right side ({right._where()}) must be keyed like the left one, "
-                "or broadcast: connect(rules.broadcast())."
-            )
-
-    def process(
-        self,
-        function: CoKeyedProcess,
-        schema: Any,
-        *,
-        uid: str | None = None,
-        parallelism: int | None = None,
-    ) -> Stream:
-        """A :class:`CoKeyedProcess` function."""
-        _expect(function, CoKeyedProcess, "connect().process", "")
-        left, right = self._left, self._right
-        out = to_schema(schema)
-        left_key = left.key if isinstance(left, KeyedStream) else None
-        right_key = right.key if isinstance(right, KeyedStream) else None
-        states = _states(function, uid or "connect", keyed_allowed=left_key is not None)
-        factory = Make(
-            CoKeyedRows,
-            (function, (left_key, right_key), (left.schema, right.schema), out),
-        )
-        operator = left._builder.add(
-            "connect",
-            factory,
-            out,
-            uid=uid,
-            inputs=left._inputs(0) + right._inputs(1),
-            parallelism=parallelism,
-            states=states,
-            key=left_key,
-        )
-        return Stream(left._builder, out, ((operator.id, Forward()),))
-
-
-def _expect(function: Any, cls: type, method: str, hint: str) -> None:
-    if isinstance(function, type):
-        raise GraphError(f"{method}() got the class {function.__name__}; give it an instance.")
-    if not isinstance(function, cls):
         raise GraphError(
-            f"{method}() needs a subclass of {cls.__name__}, not {type(function).__name__}. {hint}"
+            f"union() of the keyed stream of {self._where()}: call key_by(...) after union()."
         )
 
-
-def _states(function: Any, where: str, *, keyed_allowed: bool) -> tuple[StateInfo, ...]:
-    states = declarations_of(function)
-    keyed = [info.name for info in states if info.is_keyed]
-    if keyed and not keyed_allowed:
+    def _routed(self, partitioning: Partitioning) -> Stream:
         raise GraphError(
-            f"operator {where!r} declares keyed state ({', '.join(keyed)}) but its stream has no "
-            "key. Call key_by(...) first, or declare an OperatorListState."
+            f"{self._where()}: rebalance() or broadcast() after key_by(...) would undo it. Leave "
+            "one of them out."
         )
-    return states
 
 
-def _check_key_type(arrow: pa.DataType, where: str) -> None:
-    try:
-        hash_columns([pa.array([], type=arrow)])
-    except GraphError as error:
-        raise GraphError(f"{where}: {error}") from error
+def _free_name(schema: pa.Schema) -> str:
+    """A name for the hidden key that no column has."""
+    name = HIDDEN_KEY
+    while name in schema.names:
+        name += "_"
+    return name
+
+
+def _without_last_column(batch: pa.RecordBatch) -> pa.RecordBatch:
+    return batch.select(range(batch.num_columns - 1))

@@ -1,5 +1,6 @@
 """Sources and sinks, and the two contracts to write one."""
 
+from mainstay.connectors.files import Files
 from mainstay.connectors.memory import Memory, Rows
 from mainstay.runtime.connector import (
     Polled,
@@ -12,6 +13,7 @@ from mainstay.runtime.connector import (
 )
 
 __all__ = [
+    "Files",
     "Memory",
     "Polled",
     "Rows",

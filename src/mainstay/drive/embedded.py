@@ -21,12 +21,18 @@ import cloudpickle
 from mainstay.drive.background import Report, ThreadBackground
 from mainstay.drive.clock import SystemClock
 from mainstay.errors import JobFailedError
-from mainstay.runtime.coordinator import AttemptRecord, Coordinator, JobOptions
+from mainstay.runtime.coordinator import Coordinator
 from mainstay.runtime.epochs import EpochRecord
 from mainstay.runtime.messages import Attempt, WorkerFailed
-from mainstay.runtime.options import RestartOptions, RestoreOptions, SnapshotOptions
+from mainstay.runtime.options import (
+    JobOptions,
+    RestartOptions,
+    RestoreOptions,
+    SnapshotOptions,
+)
 from mainstay.runtime.ports import COORDINATOR, Ports
 from mainstay.runtime.spec import JobSpec, Tuning
+from mainstay.runtime.status import AttemptRecord
 from mainstay.runtime.worker import Deployment, Worker
 from mainstay.snapshot.object_storage import open_storage
 from mainstay.snapshot.storage import Storage

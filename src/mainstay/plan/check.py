@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections import Counter
 
@@ -16,21 +17,30 @@ MODES = ("exactly_once", "at_least_once")
 
 def check_graph(graph: LogicalGraph) -> None:
     """Raise a ``GraphError`` that names the operator at fault, or return."""
-    _check_settings(graph)
-    _check_uids(graph)
+    check_shape(graph)
     _check_ends(graph)
     for operator in graph.operators:
-        _check_parallelism(operator, graph.max_parallelism)
         _check_shippable(operator)
         _warn_about_uid(operator)
 
 
-def _check_settings(graph: LogicalGraph) -> None:
-    if graph.mode not in MODES:
-        raise GraphError(f"mode={graph.mode!r} is unknown; choose one of {MODES}.")
-    if not 1 <= graph.max_parallelism <= MAX_MAX_PARALLELISM:
+def check_shape(graph: LogicalGraph) -> None:
+    """The part of the checks without which there is no other graph to make of this one."""
+    check_settings(graph.mode, graph.max_parallelism)
+    if not graph.operators:
+        raise GraphError("the job is empty. Begin with env.source(...) and end with .sink(...).")
+    _check_uids(graph)
+    for operator in graph.operators:
+        _check_parallelism(operator, graph.max_parallelism)
+
+
+def check_settings(mode: str, max_parallelism: int) -> None:
+    """Settings that concern no operator in particular."""
+    if mode not in MODES:
+        raise GraphError(f"mode={mode!r} is unknown; choose one of {', '.join(MODES)}.")
+    if not 1 <= max_parallelism <= MAX_MAX_PARALLELISM:
         raise GraphError(
-            f"max_parallelism={graph.max_parallelism} is not within 1 and {MAX_MAX_PARALLELISM}."
+            f"max_parallelism={max_parallelism} is not within 1 and {MAX_MAX_PARALLELISM}."
         )
 
 
@@ -46,8 +56,6 @@ def _check_uids(graph: LogicalGraph) -> None:
 
 
 def _check_ends(graph: LogicalGraph) -> None:
-    if not graph.operators:
-        raise GraphError("the job is empty. Begin with env.source(...) and end with .sink(...).")
     read = {given.upstream for operator in graph.operators for given in operator.inputs}
     for operator in graph.operators:
         if not operator.is_sink and operator.id not in read:
@@ -67,7 +75,7 @@ def _check_parallelism(operator: LogicalOperator, most: int) -> None:
 
 def _check_shippable(operator: LogicalOperator) -> None:
     try:
-        cloudpickle.dumps(operator.factory)
+        cloudpickle.dumps((operator.factory, operator.states))
     except Exception as error:
         raise GraphError(
             f"operator {operator.uid!r} ({operator.name}) cannot be sent to the workers: "
@@ -81,5 +89,13 @@ def _warn_about_uid(operator: LogicalOperator) -> None:
         warnings.warn(
             f"operator {operator.uid!r} has state but no uid of its own. Its state is lost when "
             f'the program changes: write uid="...".',
-            stacklevel=2,
+            stacklevel=_level_of_caller(),
         )
+
+
+def _level_of_caller() -> int:
+    """How far up the job's author is, seen from whoever called this: a warning points there."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("mainstay."):
+        frame, level = frame.f_back, level + 1
+    return level

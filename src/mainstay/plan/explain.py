@@ -23,6 +23,8 @@ def described(partitioning: Partitioning) -> str:
             return "forward"
         case Broadcast():
             return "broadcast"
+        case HashByKey(key) if key.hidden:
+            return "hash(key function)"
         case HashByKey(key):
             return f"hash({', '.join(key.names)})"
         case _:

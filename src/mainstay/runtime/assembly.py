@@ -53,6 +53,7 @@ class Assembler:
             outputs,
             self._markers(len(gate.channels)),
             slices,
+            self.tuning.max_chain,
         )
 
     def _member(self, spec: TaskSpec, number: int) -> StatefulOperator:

@@ -124,10 +124,10 @@ class Durability:
         """Nobody waits for this epoch any more; its segments are written all the same."""
         self._pending = [pending for pending in self._pending if pending.epoch != epoch]
 
-    def compact(self, operators: list[StatefulOperator]) -> None:
+    def compact(self, operators: list[StatefulOperator], longest_chain: int) -> None:
         """Start the compactions that are due, beside the loop."""
         for operator in operators:
-            refs, id, to_base = operator.next_compaction()
+            refs, id, to_base = operator.next_compaction(longest_chain)
             if refs:
                 self._submit_compaction(operator, refs, id, to_base)
 

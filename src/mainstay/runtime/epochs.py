@@ -117,6 +117,25 @@ class EpochBook:
         pending.figures[subtask] = message.figures
         return None if pending.waiting else pending
 
+    @property
+    def final_is_pending(self) -> bool:
+        return any(pending.is_final for pending in self.pending.values())
+
+    def oldest_whole(self) -> PendingEpoch | None:
+        """The oldest epoch that everyone has acknowledged and that is not in the log yet."""
+        whole = [number for number, pending in self.pending.items() if pending.is_committing]
+        return self.pending[min(whole)] if whole else None
+
+    def pending_files(self) -> list[str]:
+        """The files that pending epochs reach."""
+        return [
+            segment.file.path
+            for pending in self.pending.values()
+            for states in pending.states.values()
+            for state in states.values()
+            for segment in state.chain
+        ]
+
     def complete(self, epoch: Epoch, now: float) -> tuple[EpochRecord, list[EpochRecord]]:
         """Close a committed epoch; older ones that were still pending are subsumed by it."""
         pending = self.pending.pop(epoch)

@@ -64,25 +64,17 @@ class Gate:
         """The next slice, marker or end of input, and the number of its channel."""
         number = self._ready.popleft()
         channel = self.channels[number]
-        element = channel.queue[0]
+        element, consumed = channel.queue[0], 0
         if isinstance(element, pa.RecordBatch):
-            element = self._slice(channel, element, max_rows)
+            element, consumed = _slice(channel, element, max_rows)
         else:
             channel.queue.popleft()
         if channel.queue:
             self._ready.append(number)
+        if consumed:
+            # Last, because a sender on this worker may put the next batch in at once.
+            self._grant(channel.id, consumed)
         return number, element
-
-    def _slice(self, channel: InputChannel, batch: pa.RecordBatch, rows: int) -> pa.RecordBatch:
-        if channel.head_bytes is None:
-            channel.head_bytes = batch.nbytes
-        if batch.num_rows > rows:
-            channel.queue[0] = batch.slice(rows)
-            return batch.slice(0, rows)
-        channel.queue.popleft()
-        size_bytes, channel.head_bytes = channel.head_bytes, None
-        self._grant(channel.id, size_bytes)
-        return batch
 
     def block(self, number: int) -> None:
         channel = self.channels[number]
@@ -106,3 +98,15 @@ class Gate:
         ready = {n for n, c in enumerate(self.channels) if c.queue and not c.blocked}
         assert ready == set(self._ready), f"ready {set(self._ready)} should be {ready}"
         assert len(ready) == len(self._ready), "a channel is listed as ready twice"
+
+
+def _slice(channel: InputChannel, batch: pa.RecordBatch, rows: int) -> tuple[pa.RecordBatch, int]:
+    """Up to so many rows of the first batch, and its size in bytes if they are its last."""
+    if channel.head_bytes is None:
+        channel.head_bytes = batch.nbytes
+    if batch.num_rows > rows:
+        channel.queue[0] = batch.slice(rows)
+        return batch.slice(0, rows), 0
+    channel.queue.popleft()
+    size_bytes, channel.head_bytes = channel.head_bytes, None
+    return batch, size_bytes

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from mainstay.runtime.spec import Tuning
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,3 +39,15 @@ class RestoreOptions:
     start: str | int = "new"
     allow_dropped: frozenset[str] = frozenset()
     fall_back: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class JobOptions:
+    """Everything a coordinator is told about how to run a job."""
+
+    name: str
+    lineage: str
+    snapshots: SnapshotOptions = field(default_factory=SnapshotOptions)
+    restart: RestartOptions = field(default_factory=RestartOptions)
+    restore: RestoreOptions = field(default_factory=RestoreOptions)
+    tuning: Tuning = field(default_factory=Tuning)

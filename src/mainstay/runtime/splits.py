@@ -1,27 +1,23 @@
-"""What the coordinator knows of a source: which splits it has given out, and to whom.
-
-The knowledge is captured when an epoch is triggered, and triggers and assignments travel to a
-worker in the order they were made: a split is in the manifest's notes exactly if the reader that
-got it has it in its state.
-"""
+"""What the coordinator knows of one source: which splits it has given out, and to whom."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from mainstay.runtime.connector import Json, Split
 
 
 class SplitBook:
-    """The splits of one source in one attempt."""
+    """The splits of one source in one attempt.
 
-    def __init__(self, uid: str, parallelism: int, *, bounded: bool, notes: Json | None) -> None:
-        self.uid = uid
+    Its notes are captured when an epoch is triggered: a split is in them exactly if the reader
+    that got it has it in its state.
+    """
+
+    def __init__(self, parallelism: int, *, bounded: bool, notes: Json | None) -> None:
         self.bounded = bounded
         self.is_complete = bool(notes and notes["complete"])
         self._seen: list[str] = list(notes["seen"]) if notes else []
-        self._parallelism = parallelism
         self._given = [0] * parallelism
 
     @property
@@ -32,10 +28,14 @@ class SplitBook:
         """What the manifest keeps."""
         return {"seen": list(self._seen), "complete": self.is_complete}
 
+    def nothing(self) -> list[tuple[Split, ...]]:
+        """No split for anyone."""
+        return [() for _ in self._given]
+
     def assign(self, planned: Sequence[Split]) -> list[tuple[Split, ...]]:
         """Give each new split to the subtask that was given the fewest so far."""
         known = set(self._seen)
-        shares: list[list[Split]] = [[] for _ in range(self._parallelism)]
+        shares: list[list[Split]] = [[] for _ in self._given]
         for split in planned:
             if split.id in known:
                 continue
@@ -46,8 +46,3 @@ class SplitBook:
             shares[subtask].append(split)
         self.is_complete = self.is_complete or self.bounded
         return [tuple(share) for share in shares]
-
-
-def notes_of(books: dict[str, SplitBook]) -> dict[str, Any]:
-    """What is known of every source at this moment."""
-    return {uid: book.notes() for uid, book in books.items()}

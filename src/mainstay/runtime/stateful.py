@@ -104,9 +104,9 @@ class StatefulOperator:
 
     # ------------------------------------------------------------ compaction
 
-    def next_compaction(self) -> tuple[tuple[SegmentRef, ...], str, bool]:
+    def next_compaction(self, longest: int) -> tuple[tuple[SegmentRef, ...], str, bool]:
         """The run to merge, the id of the result and whether it is a base; empty if none."""
-        refs, to_base = self.chain.begin_compaction()
+        refs, to_base = self.chain.begin_compaction(longest)
         if refs:
             self._compactions += 1
         return refs, f"a{self._attempt}-s{self._subtask}-c{self._compactions}", to_base

@@ -49,6 +49,7 @@ class Task:
         outputs: list[Output],
         markers: MarkerHandler,
         slices: SliceSize,
+        longest_chain: int,
     ) -> None:
         self.spec = spec
         self.subtask = subtask
@@ -60,6 +61,7 @@ class Task:
         self._ports = ports
         self._markers = markers
         self._slices = slices
+        self._longest_chain = longest_chain
         self._head: Any = members[0].operator
         self._aligning_since: float | None = None
         self._durability = Durability(ports, self._acknowledge, self._decline)
@@ -165,7 +167,7 @@ class Task:
     def on_complete(self, epoch: Epoch) -> None:
         for member in self.members:
             member.operator.on_complete(epoch)
-        self._durability.compact(self.members)
+        self._durability.compact(self.members, self._longest_chain)
 
     # ------------------------------------------------------------ to the coordinator
 

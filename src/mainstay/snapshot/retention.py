@@ -6,7 +6,7 @@ reaches it. Files of aborted epochs are not touched: their segments go with the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from mainstay.snapshot.layout import MANIFEST_PREFIX, STATE_PREFIX, attempt_of
 from mainstay.snapshot.manifest import FileRef, Manifest
@@ -30,6 +30,12 @@ class Retention:
         unneeded = {path for _, files in retired for path in files} - needed
         # Manifests go first: a manifest must never outlive a file that it names.
         return [place.path for place, _ in retired] + sorted(unneeded)
+
+    def keep_older(self, epochs: Sequence[tuple[FileRef, Manifest]]) -> None:
+        """Take over the epochs of earlier attempts, oldest first, before those known so far."""
+        older = [(place, frozenset(f.path for f in manifest.files())) for place, manifest in epochs]
+        known = {place for place, _ in self._kept}
+        self._kept = [(place, files) for place, files in older if place not in known] + self._kept
 
 
 def orphans(storage: Storage, kept: Iterable[tuple[FileRef, Manifest]], attempt: int) -> list[str]:

@@ -50,23 +50,27 @@ class SegmentChain:
             raise ValueError(f"segment {segment.id} is in the chain already")
         self.segments = (*self.segments, segment)
 
-    def begin_compaction(self) -> tuple[tuple[SegmentRef, ...], bool]:
+    def begin_compaction(self, longest: int = MAX_CHAIN) -> tuple[tuple[SegmentRef, ...], bool]:
         """Choose the run of durable segments to merge, and whether it makes a base.
 
-        The base is rewritten only when what came after it has grown to its size, so that the
-        bytes written stay a small multiple of the bytes changed. Empty when nothing is due.
+        A chain longer than ``longest`` is due. The run is its newest segment and, going back, each
+        that is at most twice the size of all after it: a byte is rewritten only where the run
+        grows by half, so the bytes written stay a small multiple of the bytes changed, and what is
+        left grows so fast from one segment to the next older that the chain stays short. A run
+        that reaches the oldest segment makes a base. Empty when nothing is due.
         """
-        run = self._durable_prefix()
-        if self.compacting or len(run) <= MAX_CHAIN:
+        durable = self._durable_prefix()
+        if self.compacting or len(durable) <= longest:
             return (), False
-        refs = [segment.ref for segment in run if segment.ref is not None]
-        bases = sum(1 for ref in refs if ref.is_base)
-        base_bytes = sum(ref.file.size_bytes for ref in refs[:bases])
-        later_bytes = sum(ref.file.size_bytes for ref in refs[bases:])
-        to_base = later_bytes >= base_bytes or len(refs) - bases <= 1
-        chosen = run if to_base else run[bases:]
-        self.compacting = chosen
-        return tuple(s.ref for s in chosen if s.ref is not None), to_base
+        refs = [segment.ref for segment in durable if segment.ref is not None]
+        start, run_bytes = len(refs) - 1, refs[-1].file.size_bytes
+        while start > 0 and refs[start - 1].file.size_bytes <= 2 * run_bytes:
+            start -= 1
+            run_bytes += refs[start].file.size_bytes
+        if len(refs) - start < 2:
+            return (), False
+        self.compacting = durable[start:]
+        return tuple(refs[start:]), start == 0
 
     def _durable_prefix(self) -> tuple[Segment, ...]:
         for position, segment in enumerate(self.segments):

@@ -17,17 +17,18 @@ are pickled: they can be stored and restored, but neither evolved nor read from 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NoReturn, Protocol
 
 from mainstay.errors import GraphError, MainstayError
+from mainstay.state.freezing import check_map_key
 from mainstay.state.values import ValueType
 
 REDISTRIBUTIONS = ("split", "union", "broadcast")
 
 
 class AggregateFunction(Protocol):
-    """What ``AggregatingState`` needs: an accumulator, a way in, a way out, a way to combine."""
+    """What ``AggregatingState`` needs: an accumulator, a way in, a way out."""
 
     def create(self) -> Any: ...
     def add(self, accumulator: Any, value: Any) -> Any: ...
@@ -92,11 +93,11 @@ class ValueState(StateDeclaration):
         self._unbound()
 
     def get_many(self, keys: Iterable[Any]) -> list[Any]:
-        """The values of many keys at once, for functions over batches."""
+        """The values of many keys of the batch at hand, for functions over batches."""
         self._unbound()
 
     def put_many(self, keys: Iterable[Any], values: Iterable[Any]) -> None:
-        """Store the values of many keys at once; None clears."""
+        """Store the values of many keys of the batch at hand; None clears. All or none."""
         self._unbound()
 
 
@@ -133,6 +134,7 @@ class MapState(StateDeclaration):
     ) -> None:
         super().__init__(value_type, queryable=queryable)
         self.map_key_type = ValueType.of(key_type)
+        check_map_key(self.map_key_type.arrow)
 
     def info(self) -> StateInfo:
         return StateInfo(
@@ -248,7 +250,7 @@ class OperatorListState(StateDeclaration):
     def extend(self, values: Iterable[Any]) -> None:
         self._unbound()
 
-    def update(self, values: Iterable[Any]) -> None:
+    def update(self, values: Iterable[Any] | None) -> None:
         self._unbound()
 
     def clear(self) -> None:
@@ -257,11 +259,18 @@ class OperatorListState(StateDeclaration):
 
 def declarations_of(function: Any) -> tuple[StateInfo, ...]:
     """The states that a function's class declares, base classes first, in order of writing."""
+    for name, attribute in getattr(function, "__dict__", {}).items():
+        if isinstance(attribute, StateDeclaration):
+            raise GraphError(
+                f"{type(function).__name__}.{name} is a state that was declared on an instance. "
+                "Declare it in the body of the class, where it can be found before the job starts."
+            )
     found: dict[str, StateInfo] = {}
     for cls in reversed(type(function).__mro__):
         for name, attribute in vars(cls).items():
             if isinstance(attribute, StateDeclaration):
-                found[name] = attribute.info()
+                # By the name it is found under: one declaration may stand under several.
+                found[name] = replace(attribute.info(), name=name)
             else:
                 found.pop(name, None)
     return tuple(found.values())

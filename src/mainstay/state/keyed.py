@@ -10,21 +10,27 @@ This is a hot file: a get and an update together must stay well below a microsec
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NoReturn, Protocol
 
 from mainstay.errors import StateTypeError
+from mainstay.schema.transpose import shown
 from mainstay.state.declaration import StateInfo
-from mainstay.state.values import Pickled
+from mainstay.state.freezing import NAN
+from mainstay.state.values import PICKLED, ValueType
 
 
 class KeyContext:
-    """The key of the row at hand, shared by an operator and its handles."""
+    """The key of the row at hand, shared by an operator and its handles.
 
-    __slots__ = ("key",)
+    ``key_type`` is set by the backend; the operator sets keys that are frozen already.
+    """
+
+    __slots__ = ("key", "key_type")
 
     def __init__(self) -> None:
         self.key: Any = None
+        self.key_type: ValueType | None = None
 
 
 class ValueTable(Protocol):
@@ -78,28 +84,53 @@ class ValueHandle:
     def update(self, value: Any) -> None:
         if value is None:
             self._table.delete(self._context.key)
-        else:
-            self._table.put(self._context.key, self._freeze(value))
+            return
+        try:
+            kept = self._freeze(value)
+        except StateTypeError as error:
+            raise named(self.info, error) from error.__cause__
+        self._table.put(self._context.key, kept)
 
     def clear(self) -> None:
         self._table.delete(self._context.key)
 
     def get_many(self, keys: Iterable[Any]) -> list[Any]:
-        found = [self._read(key) for key in keys]
+        found = [self._read(key) for key in self._frozen_keys(keys)]
         thaw = self._thaw
         return found if thaw is None else [v if v is None else thaw(v) for v in found]
 
     def put_many(self, keys: Iterable[Any], values: Iterable[Any]) -> None:
-        put, delete, freeze = self._table.put, self._table.delete, self._freeze
-        for key, value in zip(keys, values, strict=True):
-            if value is None:
+        # All of it is checked before the first is stored: all are stored, or none.
+        pairs = list(zip(self._frozen_keys(keys), self._frozen_values(values), strict=True))
+        put, delete = self._table.put, self._table.delete
+        for key, kept in pairs:
+            if kept is None:
                 delete(key)
             else:
-                put(key, freeze(value))
+                put(key, kept)
+
+    def _frozen_keys(self, keys: Iterable[Any]) -> list[Any]:
+        key_type = self._context.key_type
+        assert key_type is not None
+        freeze = key_type.freeze
+        try:
+            return [None if key is None else freeze(key) for key in keys]
+        except StateTypeError as error:
+            raise named(self.info, error, "a key: ") from error.__cause__
+
+    def _frozen_values(self, values: Iterable[Any]) -> list[Any]:
+        freeze = self._freeze
+        try:
+            return [None if value is None else freeze(value) for value in values]
+        except StateTypeError as error:
+            raise named(self.info, error) from error.__cause__
 
 
 class ReducingHandle(ValueHandle):
-    """Stands in for a ``ReducingState``."""
+    """Stands in for a ``ReducingState``.
+
+    The function is given both values in the form that ``get`` returns, as copies of its own.
+    """
 
     __slots__ = ("_function",)
 
@@ -108,10 +139,19 @@ class ReducingHandle(ValueHandle):
         self._function = info.function
 
     def add(self, value: Any) -> None:
-        if value is None:
-            raise _no_none(self.info)
-        current = self.get()
-        self.update(value if current is None else self._function(current, value))
+        thaw, freeze = self._thaw, self._freeze
+        key = self._context.key
+        current = self._read(key)
+        try:
+            kept = _no_none() if value is None else freeze(value)
+            if current is not None:
+                if thaw is not None:
+                    current, kept = thaw(current), thaw(kept)
+                value = self._function(current, kept)
+                kept = _no_reduction() if value is None else freeze(value)
+        except StateTypeError as error:
+            raise named(self.info, error) from error.__cause__
+        self._table.put(key, kept)
 
 
 class AggregatingHandle(ValueHandle):
@@ -126,14 +166,28 @@ class AggregatingHandle(ValueHandle):
     def add(self, value: Any) -> None:
         accumulator = super().get()
         if accumulator is None:
-            accumulator = self._function.create()
+            accumulator = self._created()
         # An accumulator changed in place may come back as None from a function written that way.
         changed = self._function.add(accumulator, value)
         self.update(accumulator if changed is None else changed)
 
+    def _created(self) -> Any:
+        """A new accumulator, in the form and as free of aliases as one that was stored."""
+        created = self._function.create()
+        if self._thaw is None or created is None:
+            return created
+        try:
+            return self._thaw(self._freeze(created))
+        except StateTypeError as error:
+            raise named(self.info, error) from error.__cause__
+
     def get(self) -> Any:
         accumulator = super().get()
         return None if accumulator is None else self._function.result(accumulator)
+
+    def get_many(self, keys: Iterable[Any]) -> list[Any]:
+        result = self._function.result
+        return [None if found is None else result(found) for found in super().get_many(keys)]
 
 
 class ListHandle:
@@ -148,13 +202,6 @@ class ListHandle:
         self._freeze = info.value.freeze
         self._thaw = info.value.thaw
 
-    def _frozen(self, values: Iterable[Any]) -> list[Any]:
-        values = list(values)
-        if any(value is None for value in values):
-            raise _no_none(self.info)
-        freeze = self._freeze
-        return [freeze(value) for value in values]
-
     def get(self) -> list[Any] | None:
         kept = self._table.read(self._context.key)
         if kept is None:
@@ -163,15 +210,19 @@ class ListHandle:
         return list(kept) if thaw is None else [thaw(item) for item in kept]
 
     def add(self, value: Any) -> None:
-        self._table.append(self._context.key, self._frozen((value,)))
+        try:
+            kept = _no_none() if value is None else self._freeze(value)
+        except StateTypeError as error:
+            raise named(self.info, error) from error.__cause__
+        self._table.append(self._context.key, [kept])
 
     def extend(self, values: Iterable[Any]) -> None:
-        frozen = self._frozen(values)
+        frozen = frozen_elements(self.info, values)
         if frozen:
             self._table.append(self._context.key, frozen)
 
     def update(self, values: Iterable[Any] | None) -> None:
-        frozen = self._frozen(values or ())
+        frozen = frozen_elements(self.info, () if values is None else values)
         if frozen:
             self._table.put(self._context.key, frozen)
         else:
@@ -193,19 +244,15 @@ class MapHandle:
         self._table = table
         self._freeze = info.value.freeze
         self._thaw = info.value.thaw
-        self._freeze_key = info.map_key.freeze
+        undeclared = info.map_key.ddl == PICKLED
+        self._freeze_key = _freeze_undeclared_key if undeclared else info.map_key.freeze
         self._thaw_key = info.map_key.thaw
 
     def _frozen_key(self, key: Any) -> Any:
-        if key is None:
-            raise _no_none(self.info)
-        frozen = self._freeze_key(key)
-        if isinstance(frozen, Pickled):
-            raise StateTypeError(
-                f"state {self.info.name!r}: a map key of type {type(key).__name__} needs a "
-                'declared key type, as in MapState("struct<a:int,b:string>", ...).'
-            )
-        return frozen
+        try:
+            return _no_none() if key is None else self._freeze_key(key)
+        except StateTypeError as error:
+            raise named(self.info, error, "a map key: ") from error.__cause__
 
     def _thawed(self, kept: Any) -> Any:
         return kept if self._thaw is None or kept is None else self._thaw(kept)
@@ -216,36 +263,83 @@ class MapHandle:
         return default if entries is None or key not in entries else self._thawed(entries[key])
 
     def put(self, key: Any, value: Any) -> None:
-        kept = None if value is None else self._freeze(value)
+        try:
+            kept = None if value is None else self._freeze(value)
+        except StateTypeError as error:
+            raise named(self.info, error) from error.__cause__
         self._table.put_entry(self._context.key, self._frozen_key(key), kept)
 
     def remove(self, key: Any) -> None:
         self._table.remove_entry(self._context.key, self._frozen_key(key))
 
     def contains(self, key: Any) -> bool:
+        key = self._frozen_key(key)
         entries = self._table.read(self._context.key)
-        return entries is not None and self._frozen_key(key) in entries
+        return entries is not None and key in entries
+
+    # The entries are copied at the call, so that a loop over them may change them.
 
     def items(self) -> Iterator[tuple[Any, Any]]:
-        # A copy, so that a loop over the entries may change them.
-        entries = dict(self._table.read(self._context.key) or ())
+        entries = tuple((self._table.read(self._context.key) or {}).items())
         thaw_key = self._thaw_key
-        for key, kept in entries.items():
-            yield (key if thaw_key is None else thaw_key(key)), self._thawed(kept)
+        return (
+            (key if thaw_key is None else thaw_key(key), self._thawed(kept))
+            for key, kept in entries
+        )
 
     def keys(self) -> Iterator[Any]:
-        return (key for key, _ in self.items())
+        entries = tuple(self._table.read(self._context.key) or ())
+        return iter(entries) if self._thaw_key is None else map(self._thaw_key, entries)
 
     def values(self) -> Iterator[Any]:
-        return (value for _, value in self.items())
+        entries = self._table.read(self._context.key) or {}
+        return map(self._thawed, tuple(entries.values()))
 
     def clear(self) -> None:
         self._table.delete(self._context.key)
 
 
-def _no_none(info: StateInfo) -> StateTypeError:
-    return StateTypeError(
-        f"state {info.name!r} ({info.kind}) was given None; leave the call out instead."
+def frozen_elements(info: StateInfo, values: Iterable[Any]) -> list[Any]:
+    """The elements of a list state in the form that is kept."""
+    if isinstance(values, str | bytes | bytearray | Mapping):
+        raise StateTypeError(
+            f"state {info.name!r}: {shown(values)} ({type(values).__name__}) is not a list of "
+            "elements. Give a list, or add() it as one element."
+        )
+    freeze = info.value.freeze
+    try:
+        return [_no_none() if value is None else freeze(value) for value in values]
+    except StateTypeError as error:
+        raise named(info, error) from error.__cause__
+
+
+def named(info: StateInfo, error: StateTypeError, what: str = "") -> StateTypeError:
+    """The error of a type, which knows the value, with the name of the state."""
+    return StateTypeError(f"state {info.name!r}: {what}{error}")
+
+
+def _no_none() -> NoReturn:
+    raise StateTypeError("None cannot be stored here; leave the call out instead.")
+
+
+def _no_reduction() -> NoReturn:
+    raise StateTypeError(
+        "its function returned None. Return the reduced value, also where it was changed in place."
+    )
+
+
+def _freeze_undeclared_key(key: Any) -> Any:
+    """A map key of no declared type. Keys that are equal to Python must be equal in storage."""
+    kind = type(key)
+    if kind in (str, bytes, int):
+        return key
+    if kind is bool or (kind is float and key.is_integer()):
+        return int(key)
+    if kind is float:
+        return NAN if key != key else key
+    raise StateTypeError(
+        f"{shown(key)} ({kind.__name__}) needs a declared key type, as in "
+        'MapState("struct<a:int,b:string>", ...).'
     )
 
 

@@ -55,10 +55,15 @@ def _last(codes: npt.NDArray[Any], mask: npt.NDArray[Any]) -> npt.NDArray[Any]:
 def _codes(column: pa.Array) -> npt.NDArray[Any]:
     """A small integer for each row, equal where the values are equal."""
     if pa.types.is_struct(column.type):
-        codes = np.zeros(len(column), np.int64)
+        # A struct that is null is not the one whose fields are.
+        nulls: npt.NDArray[Any] = column.is_null().to_numpy(zero_copy_only=False)
+        codes = nulls.astype(np.int64)
         for field in column.flatten():
             codes = _combined(codes, _codes(field))
         return codes
+    if pa.types.is_floating(column.type):
+        # Adding zero turns -0.0 into 0.0, which is the same key, and changes nothing else.
+        column = pc.add(column, pa.scalar(0.0, column.type))
     encoded = pc.dictionary_encode(column, null_encoding="encode")
     if isinstance(encoded, pa.ChunkedArray):
         encoded = encoded.combine_chunks()

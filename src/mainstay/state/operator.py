@@ -12,16 +12,16 @@ import pyarrow as pa
 
 from mainstay.snapshot.manifest import OperatorUnits
 from mainstay.state.declaration import StateInfo
+from mainstay.state.keyed import frozen_elements
 
 
 class OperatorList:
     """The handle that takes the place of an ``OperatorListState`` declaration."""
 
-    __slots__ = ("_freeze", "_kept", "_thaw", "info")
+    __slots__ = ("_kept", "_thaw", "info")
 
     def __init__(self, info: StateInfo) -> None:
         self.info = info
-        self._freeze = info.value.freeze
         self._thaw = info.value.thaw
         self._kept: list[Any] = []
 
@@ -30,13 +30,13 @@ class OperatorList:
         return list(self._kept) if thaw is None else [thaw(kept) for kept in self._kept]
 
     def add(self, value: Any) -> None:
-        self._kept.append(self._freeze(value))
+        self._kept.extend(frozen_elements(self.info, (value,)))
 
     def extend(self, values: Iterable[Any]) -> None:
-        self._kept.extend([self._freeze(value) for value in values])
+        self._kept.extend(frozen_elements(self.info, values))
 
-    def update(self, values: Iterable[Any]) -> None:
-        self._kept = [self._freeze(value) for value in values]
+    def update(self, values: Iterable[Any] | None) -> None:
+        self._kept = frozen_elements(self.info, () if values is None else values)
 
     def clear(self) -> None:
         self._kept = []

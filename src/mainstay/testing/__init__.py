@@ -1,6 +1,6 @@
 """Testing jobs: the simulation drive, and the two functions most tests need."""
 
 from mainstay.testing.run import Result, rows, run
-from mainstay.testing.simulation import Simulation, SimulationSettings
+from mainstay.testing.simulation import SimulatedClock, Simulation, SimulationSettings
 
-__all__ = ["Result", "Simulation", "SimulationSettings", "rows", "run"]
+__all__ = ["Result", "SimulatedClock", "Simulation", "SimulationSettings", "rows", "run"]

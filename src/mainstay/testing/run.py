@@ -23,18 +23,18 @@ from mainstay.plan.check import check_graph
 from mainstay.plan.logical import LogicalGraph, LogicalOperator
 from mainstay.plan.physical import expand
 from mainstay.runtime.connector import Source
-from mainstay.runtime.coordinator import AttemptRecord, JobOptions
 from mainstay.runtime.epochs import EpochRecord
 from mainstay.runtime.operators.rows import Make
 from mainstay.runtime.operators.sink import SinkOperator
 from mainstay.runtime.operators.source import SourceOperator
-from mainstay.runtime.options import RestartOptions, SnapshotOptions
+from mainstay.runtime.options import JobOptions, RestartOptions, SnapshotOptions
 from mainstay.runtime.spec import JobSpec, Tuning
+from mainstay.runtime.status import AttemptRecord
 from mainstay.schema import format_schema
 from mainstay.snapshot.memory_storage import MemoryStorage
 from mainstay.snapshot.storage import Storage
 from mainstay.testing.inspect import committed_state
-from mainstay.testing.simulation import Simulation, SimulationSettings
+from mainstay.testing.simulation import SimulatedClock, Simulation, SimulationSettings
 
 
 def rows(schema: Any, values: Sequence[Any], *, splits: int = 1) -> Rows:
@@ -63,11 +63,11 @@ class Result:
 
     @property
     def snapshots(self) -> list[EpochRecord]:
-        return list(self.simulation.coordinator.records)
+        return self.simulation.records
 
     @property
     def attempts(self) -> list[AttemptRecord]:
-        return list(self.simulation.coordinator.attempts)
+        return self.simulation.attempts
 
 
 def run(
@@ -80,28 +80,43 @@ def run(
     crashes: int = 0,
     storage_faults: int = 0,
     mode: str = "exactly_once",
+    clock: SimulatedClock | None = None,
 ) -> Result:
     """Run a bounded job to its end under a seed.
 
     ``build`` gets an environment and writes the job into it, as the real program would. Sources
-    whose uid is in ``inputs`` are replaced, and every sink is replaced by one in memory. Raises
-    what made the job fail.
+    whose uid is in ``inputs`` are replaced, and every sink is replaced by one in memory. Crashes
+    hit workers and the coordinator while the job runs. Raises what made the job fail.
     """
     environment = Environment(parallelism=parallelism, max_parallelism=max_parallelism, mode=mode)
     build(environment)
-    graph, sinks = replaced(environment.graph(), inputs or {})
+    settings = SimulationSettings(seed=seed, storage_faults=storage_faults)
+    if crashes:
+        # Crashes are drawn over the length of a run, which a first run without them tells.
+        steps = _run_once(environment, inputs or {}, settings, None).simulation.steps
+        settings = replace(settings, crashes=crashes, crash_within_steps=max(steps - 1, 1))
+    return _run_once(environment, inputs or {}, settings, clock)
+
+
+def _run_once(
+    environment: Environment,
+    inputs: Mapping[str, Source],
+    settings: SimulationSettings,
+    clock: SimulatedClock | None,
+) -> Result:
+    graph, sinks = replaced(environment.graph(), inputs)
     check_graph(graph)
     job = expand(chain(graph))
-    settings = SimulationSettings(seed=seed, crashes=crashes, storage_faults=storage_faults)
+    failures = settings.crashes + settings.storage_faults + 1
     options = JobOptions(
         name="test",
         lineage="test",
         snapshots=SnapshotOptions(every_s=0.05, tolerable_failures=1000, timeout_s=5.0),
-        restart=RestartOptions(max_failures=crashes + storage_faults + 1, backoff_s=0.01),
+        restart=RestartOptions(max_failures=failures, backoff_s=0.01),
         tuning=Tuning(batch_rows=64, first_slice_rows=16, max_slice_rows=16),
     )
     storage = MemoryStorage()
-    simulation = Simulation(job, options, settings, storage)
+    simulation = Simulation(job, options, settings, storage, clock)
     simulation.run()
     if simulation.coordinator.error is not None:
         raise simulation.coordinator.error

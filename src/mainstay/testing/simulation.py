@@ -24,10 +24,13 @@ from typing import Any
 import cloudpickle
 
 from mainstay.errors import FencedError
-from mainstay.runtime.coordinator import Coordinator, JobOptions
+from mainstay.runtime.coordinator import Coordinator
+from mainstay.runtime.epochs import EpochRecord
 from mainstay.runtime.messages import Attempt, WorkerFailed
+from mainstay.runtime.options import JobOptions
 from mainstay.runtime.ports import COORDINATOR, Ports
 from mainstay.runtime.spec import JobSpec
+from mainstay.runtime.status import AttemptRecord
 from mainstay.runtime.worker import Deployment, Worker
 from mainstay.snapshot.storage import Storage
 from mainstay.testing.faults import FaultyStorage
@@ -46,6 +49,8 @@ class SimulationSettings:
     crashes: int = 0
     storage_faults: int = 0
     crash_within_steps: int = 1200
+    stall_odds: float = 0.0
+    stall_steps: int = 1000
     max_steps: int = 200_000
     stop_after_epochs: int | None = None
     check_invariants: bool = False
@@ -56,16 +61,17 @@ class StuckError(AssertionError):
 
 
 class SimulatedClock:
-    """Time passes when the scheduler says so."""
+    """Time passes when the scheduler says so; ``start`` is the wall clock's first reading."""
 
-    def __init__(self) -> None:
+    def __init__(self, start: float = 1_700_000_000.0) -> None:
         self.now = 0.0
+        self.start = start
 
     def monotonic(self) -> float:
         return self.now
 
     def wall(self) -> float:
-        return 1_700_000_000.0 + self.now
+        return self.start + self.now
 
 
 @dataclass(slots=True, eq=False)
@@ -87,6 +93,7 @@ class _Work:
     run: Callable[[], Any]
     done: Callable[[Any], None]
     failed: Callable[[Exception], None]
+    not_before: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +108,8 @@ class _Background:
         failed: Callable[[Exception], None],
     ) -> None:
         if self.owner.alive:
-            self.simulation.works.append(_Work(self.owner, work, done, failed))
+            at = self.simulation.steps + self.simulation.stall()
+            self.simulation.works.append(_Work(self.owner, work, done, failed, at))
 
 
 @dataclass(slots=True)
@@ -129,13 +137,15 @@ class Simulation:
         options: JobOptions,
         settings: SimulationSettings,
         storage: Storage,
+        clock: SimulatedClock | None = None,
     ) -> None:
         self.settings = settings
         self.random = Random(settings.seed)
-        self.clock = SimulatedClock()
+        self.clock = clock or SimulatedClock()
         self.storage = storage
         self.trace: list[str] = []
         self.steps = 0
+        self.coordinators: list[Coordinator] = []
         self.works: list[_Work] = []
         self.reports: list[tuple[_Process, Callable[[], None]]] = []
         self._job = job
@@ -170,6 +180,7 @@ class Simulation:
             _Cluster(self, self._leader),
             self._token,
         )
+        self.coordinators.append(self.coordinator)
         self.coordinator.start()
 
     def _token(self) -> str:
@@ -257,7 +268,7 @@ class Simulation:
             choices += [self._deliver] * 4
         if any(not process.idle for process in self._workers()):
             choices += [self._step_worker] * 4
-        if self.works:
+        if any(work.not_before <= self.steps for work in self.works):
             choices.append(self._run_work)
         if self.reports:
             choices.append(self._report)
@@ -318,8 +329,16 @@ class Simulation:
             self._ports(process).send(COORDINATOR, failed)
             self._kill(process)
 
+    def stall(self) -> int:
+        """How many steps a piece of background work is held up: mostly none, sometimes many."""
+        settings = self.settings
+        if self.random.random() < settings.stall_odds:
+            return self.random.randrange(settings.stall_steps)
+        return 0
+
     def _run_work(self) -> None:
-        work = self.works.pop(self.random.randrange(len(self.works)))
+        due = [number for number, w in enumerate(self.works) if w.not_before <= self.steps]
+        work = self.works.pop(self.random.choice(due))
         # A dying process may have got its last request out, or not.
         if not work.owner.alive and self.random.random() < 0.5:
             return
@@ -346,6 +365,10 @@ class Simulation:
         times = [self.coordinator.deadline()]
         times += [p.worker.deadline() for p in self._workers() if p.worker is not None]
         due = [time for time in times if time is not None]
+        if self.works:
+            # Work that is held up is what everything waits for: let it go.
+            self.works = [replace(work, not_before=0) for work in self.works]
+            return
         if not due:
             raise StuckError(f"nothing can happen any more\n{self.story()}")
         self.clock.now = max(self.clock.now, min(due)) + 1e-6
@@ -353,6 +376,16 @@ class Simulation:
             process.idle = False
 
     # ------------------------------------------------------------ what happened
+
+    @property
+    def attempts(self) -> list[AttemptRecord]:
+        """The attempts of all leaders there were, oldest first."""
+        return [record for leader in self.coordinators for record in leader.attempts]
+
+    @property
+    def records(self) -> list[EpochRecord]:
+        """The epochs of all leaders there were, oldest first."""
+        return [record for leader in self.coordinators for record in leader.records]
 
     def _note(self, line: str) -> None:
         self.trace.append(f"{self.steps:6d} {self.clock.now:8.3f}  {line}")
@@ -370,5 +403,7 @@ class Simulation:
 
 
 def _short(message: Any) -> str:
-    text = repr(message)
-    return text if len(text) < 120 else text[:117] + "..."
+    """A message in a few words: what it is, and of which epoch and subtask."""
+    known = ("epoch", "task", "subtask", "worker", "reason", "error")
+    parts = [f"{name}={getattr(message, name)}" for name in known if hasattr(message, name)]
+    return f"{type(message).__name__}({', '.join(parts)})"

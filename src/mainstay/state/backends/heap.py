@@ -241,7 +241,7 @@ class HeapBackend:
         max_parallelism: int,
         context: KeyContext,
     ) -> None:
-        self.key = key
+        context.key_type = self.key = key
         self.max_parallelism = max_parallelism
         self.tables = {info.name: _TABLES[STORED_AS[info.kind]](info) for info in infos}
         self.handles = {

@@ -1,0 +1,47 @@
+"""The running reduce: each key's rows folded into one, which is emitted after every row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
+from mainstay.api.functions import KeyedProcess
+from mainstay.errors import StateTypeError
+from mainstay.runtime.operators.base import ProcessContext
+from mainstay.state.declaration import StateInfo, ValueState
+from mainstay.state.values import ValueType
+
+STATE = "reduced"
+
+
+class RunningReduce(KeyedProcess):
+    """Folds with a function of two rows. Its state has the type of the stream's rows."""
+
+    reduced: ValueState
+
+    def __init__(self, function: Callable[[Any, Any], Any]) -> None:
+        self._function = function
+
+    def process(self, row: Any, ctx: ProcessContext) -> Any:
+        before = self.reduced.get()
+        after = row if before is None else self._function(before, row)
+        if after is None:
+            raise StateTypeError(
+                f"operator {ctx.uid!r}: the function of reduce() returned None; it must return a "
+                "row with the columns of its input."
+            )
+        try:
+            self.reduced.update(after)
+        except StateTypeError as error:
+            raise StateTypeError(
+                f"operator {ctx.uid!r}: the function of reduce() must return a row with the "
+                f"columns of its input: {error}"
+            ) from error
+        return self.reduced.get()
+
+
+def reduced_state(schema: pa.Schema) -> StateInfo:
+    """The state of a running reduce over rows of a schema."""
+    return StateInfo(STATE, ValueState.kind, ValueType.of(pa.struct(list(schema))))

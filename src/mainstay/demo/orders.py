@@ -1,0 +1,74 @@
+"""Orders as a shop would see them: a replayable source that gives them as time passes.
+
+Order *n* is the same whenever it is read, so a reader that goes on from an offset gives exactly
+what a reader that was never interrupted would have given.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from mainstay.connectors import Polled, Source, Split, SplitReader
+from mainstay.schema import to_schema
+
+SCHEMA = to_schema("number long, customer string, amount long")
+CUSTOMERS = 5000
+
+
+def orders(first: int, after: int) -> pa.RecordBatch:
+    """The orders from one number up to another."""
+    numbers = np.arange(first, after, dtype=np.int64)
+    customers = (numbers * 2_654_435_761 >> 7) % CUSTOMERS
+    names = pa.array([f"customer-{customer:04d}" for customer in customers.tolist()])
+    amounts = numbers * 7919 % 100 + 1
+    return pa.record_batch([pa.array(numbers), names, pa.array(amounts)], schema=SCHEMA)
+
+
+class Orders(Source):
+    """A number of orders, of which so many a second exist from the moment the source is made.
+
+    A reader that was interrupted finds what came in the meantime waiting for it.
+    """
+
+    schema = SCHEMA
+
+    def __init__(self, count: int, per_second: float, splits: int = 2) -> None:
+        self.count = count
+        self.per_second = per_second
+        self.splits = splits
+        self.opened = time.monotonic()
+
+    def plan(self, seen: frozenset[str]) -> Sequence[Split]:
+        bounds = [self.count * number // self.splits for number in range(self.splits + 1)]
+        return [Split(f"orders-{first}", [first, after]) for first, after in pairwise(bounds)]
+
+    def read(self, split: Split, offset: Any) -> SplitReader:
+        first, after = split.data
+        return _OrdersReader(self, first, first if offset is None else offset, after)
+
+    def due(self, first: int, after: int) -> int:
+        """Up to where the orders of a split exist by now."""
+        elapsed_s = time.monotonic() - self.opened
+        return min(after, first + int(elapsed_s * self.per_second / self.splits))
+
+
+class _OrdersReader(SplitReader):
+    def __init__(self, source: Orders, first: int, position: int, after: int) -> None:
+        self._source = source
+        self._first = first
+        self._position = position
+        self._after = after
+
+    def poll(self, max_rows: int) -> Polled:
+        start = self._position
+        due = self._source.due(self._first, self._after)
+        end = max(start, min(start + max_rows, due))
+        self._position = end
+        batch = orders(start, end) if end > start else None
+        return Polled(batch, end, finished=end == self._after)

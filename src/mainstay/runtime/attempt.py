@@ -1,0 +1,282 @@
+"""One attempt: triggers epochs, gathers acknowledgements, commits, and sees the job to its end.
+
+An attempt ends once, for good: by failing, or by finishing. Whatever its workers say after that
+is not believed. A commit that was under way when it failed is decided all the same, because the
+slot may have been won.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from mainstay.errors import JobFailedError
+from mainstay.runtime.claims import Claims
+from mainstay.runtime.committing import manifest_of
+from mainstay.runtime.epochs import EpochBook, EpochRecord, PendingEpoch, Subtask
+from mainstay.runtime.messages import (
+    AbortEpoch,
+    Acknowledge,
+    Attempt,
+    Committed,
+    Decline,
+    Ended,
+    Epoch,
+    EpochComplete,
+    Ready,
+    Release,
+    Trigger,
+    WorkerFailed,
+)
+from mainstay.runtime.options import JobOptions
+from mainstay.runtime.ports import Ports
+from mainstay.runtime.sourcing import Sourcing
+from mainstay.runtime.spec import JobSpec
+from mainstay.snapshot.checked import reference
+from mainstay.snapshot.history import EpochCommitted, Finished
+from mainstay.snapshot.layout import manifest_path
+from mainstay.snapshot.manifest import FileRef, Manifest
+
+
+class Owner(Protocol):
+    """Whom an attempt tells what it has come to."""
+
+    def running(self) -> None:
+        """Every worker is ready."""
+
+    def recorded(self, records: list[EpochRecord]) -> None:
+        """Epochs have ended, one way or another."""
+
+    def committed(self, place: FileRef, manifest: Manifest) -> None:
+        """An epoch is in the log."""
+
+    def failed(self, error: Exception) -> None:
+        """The attempt cannot go on."""
+
+    def finished(self) -> None:
+        """The job is done: its end is in the log."""
+
+
+@dataclass(slots=True)
+class _Progress:
+    """What the workers have reported so far."""
+
+    ready: set[int]
+    ended: set[Subtask]
+    confirmed: dict[Subtask, Epoch]
+
+
+class RunningAttempt:
+    """One attempt of one job, from launch to end."""
+
+    def __init__(
+        self,
+        number: Attempt,
+        first_epoch: Epoch,
+        job: JobSpec,
+        options: JobOptions,
+        ports: Ports,
+        claims: Claims,
+        notes: dict[str, Any],
+        owner: Owner,
+    ) -> None:
+        self.number = number
+        self.is_over = False
+        self._job = job
+        self._options = options
+        self._ports = ports
+        self._claims = claims
+        self._owner = owner
+        self._subtasks = frozenset((task.id, subtask) for task, subtask in job.subtasks())
+        self._sinks = [(task.id, subtask) for task, subtask in job.subtasks() if task.has_sink]
+        self._progress = _Progress(set(), set(), {})
+        self._sourcing = Sourcing(job, number, ports, notes, self._fail)
+        self._final: Epoch | None = None
+        now = ports.clock.monotonic()
+        self.book = EpochBook(number, self._subtasks, options.snapshots, first_epoch, now)
+
+    def is_running(self) -> bool:
+        return not self.is_over and len(self._progress.ready) == self._job.workers
+
+    # ------------------------------------------------------------ messages
+
+    def receive(self, message: Any) -> None:
+        """Take a message of a worker. Fencing: other attempts are not believed."""
+        if self.is_over or not self._is_own(message):
+            return
+        match message:
+            case Ready(_, worker):
+                self._on_ready(worker)
+            case Acknowledge():
+                self._on_acknowledge(message)
+            case Decline(_, epoch, task, subtask, reason):
+                self._abort(epoch, f"{task}[{subtask}]: {reason}")
+            case Ended(_, task, subtask):
+                self._progress.ended.add((task, subtask))
+            case Committed(_, epoch, task, subtask):
+                self._progress.confirmed[(task, subtask)] = epoch
+            case WorkerFailed(_, _, error):
+                self._fail(error)
+
+    def _is_own(self, message: Any) -> bool:
+        return bool(message.attempt == self.number)
+
+    def send_all(self, message: Any) -> None:
+        for worker in range(self._job.workers):
+            self._ports.send(worker, message)
+
+    def _on_ready(self, worker: int) -> None:
+        self._progress.ready.add(worker)
+        if self.is_running():
+            self._owner.running()
+            self._sourcing.start()
+
+    # ------------------------------------------------------------ time
+
+    def tick(self, now: float) -> None:
+        if not self.is_running():
+            return
+        for epoch in self.book.expired(now):
+            self._abort(epoch, f"not complete after {self._options.snapshots.timeout_s} s")
+        if not self.is_running():
+            return
+        self._sourcing.tick(now)
+        if self._final is None:
+            self._trigger_if_due(now)
+        else:
+            self._finish_if_confirmed(self._final)
+
+    def deadline(self) -> float | None:
+        if not self.is_running():
+            return None
+        times = [self.book.next_timeout(), self._sourcing.deadline()]
+        if self._final is None:
+            times.append(self.book.next_trigger())
+        return min((time for time in times if time is not None), default=None)
+
+    # ------------------------------------------------------------ epochs
+
+    def _trigger_if_due(self, now: float) -> None:
+        due = self.book.next_trigger()
+        has_ended = self._progress.ended == self._subtasks
+        if due is None or (now < due and not has_ended) or self.book.final_is_pending:
+            return
+        notes = self._sourcing.notes()
+        pending = self.book.begin(now, self._ports.clock.wall(), notes, is_final=has_ended)
+        self.send_all(Trigger(self.number, pending.epoch))
+
+    def _on_acknowledge(self, message: Acknowledge) -> None:
+        pending = self.book.acknowledge(message)
+        if pending is not None:
+            pending.is_committing = True
+            self._commit_next()
+
+    def _commit_next(self) -> None:
+        """Commit the oldest epoch that is whole, if no other claim is under way."""
+        pending = self.book.oldest_whole()
+        if pending is not None and not self._claims.is_busy and not self.is_over:
+            self._commit(pending)
+
+    def _commit(self, pending: PendingEpoch) -> None:
+        """The manifest must be durable before the slot that names it is tried for."""
+        manifest = manifest_of(pending, self.number, self._job, self._options)
+        data = manifest.to_bytes()
+        place = reference(manifest_path(pending.epoch, self.number), data)
+        record = EpochCommitted(pending.epoch, self.number, place)
+        storage = self._ports.storage
+
+        def written(_: Any) -> None:
+            if not self.is_over and pending.epoch in self.book.pending:
+                self._claims.claim(record, lambda: self._won(pending, place, manifest), failed)
+
+        def failed(error: Exception) -> None:
+            if not self.is_over:
+                self._abort(pending.epoch, f"the manifest could not be stored: {error}")
+                self._commit_next()
+
+        self._writing(lambda: storage.write(place.path, data), written, failed)
+
+    def _writing(
+        self,
+        work: Callable[[], None],
+        done: Callable[[Any], None],
+        failed: Callable[[Exception], None],
+    ) -> None:
+        """Keep other claims out while a manifest is written, so that commits keep their order."""
+        self._claims.is_busy = True
+
+        def then(report: Callable[[Any], None], result: Any) -> None:
+            self._claims.is_busy = False
+            report(result)
+
+        self._ports.background.submit(
+            work, lambda result: then(done, result), lambda error: then(failed, error)
+        )
+
+    def _won(self, pending: PendingEpoch, place: FileRef, manifest: Manifest) -> None:
+        """The epoch is in the log. It counts even if the attempt has failed meanwhile."""
+        record, subsumed = self.book.complete(pending.epoch, self._ports.clock.monotonic())
+        self._owner.recorded([*subsumed, record])
+        self._owner.committed(place, manifest)
+        if self.is_over:
+            return
+        for older in subsumed:
+            self.send_all(AbortEpoch(self.number, older.epoch))
+        self.send_all(EpochComplete(self.number, pending.epoch))
+        if pending.is_final:
+            self._final = pending.epoch
+        self._commit_next()
+
+    def pending_files(self) -> list[str]:
+        """Files that pending epochs need."""
+        return self.book.pending_files()
+
+    def _abort(self, epoch: Epoch, reason: str) -> None:
+        """Give an epoch up. The job goes on, unless too many failed in a row."""
+        if epoch not in self.book.pending:
+            return
+        self._owner.recorded([self.book.fail(epoch, self._ports.clock.monotonic(), reason)])
+        self.send_all(AbortEpoch(self.number, epoch))
+        if self.book.has_failed_too_often:
+            self._fail(
+                JobFailedError(
+                    f"{self.book.failures_in_a_row} epochs in a row failed, the last one "
+                    f"({epoch}) because: {reason}"
+                )
+            )
+
+    # ------------------------------------------------------------ ends
+
+    def _finish_if_confirmed(self, final: Epoch) -> None:
+        """Every sink has confirmed the final epoch: say so in the log, then let go."""
+        confirmed = self._progress.confirmed
+        if self._claims.is_busy or any(confirmed.get(sink, 0) < final for sink in self._sinks):
+            return
+
+        def won() -> None:
+            self.release()
+            self._owner.finished()
+
+        self._claims.claim(Finished(final, self.number), won, self._fail)
+
+    def release(self) -> None:
+        """Let the workers end in good order."""
+        self.send_all(Release(self.number))
+        self.is_over = True
+
+    def _fail(self, error: Exception) -> None:
+        if self.is_over:
+            return
+        self.end(str(error))
+        self._owner.failed(error)
+
+    def end(self, reason: str) -> None:
+        """The attempt is over: nothing more is triggered or believed."""
+        self.is_over = True
+        now = self._ports.clock.monotonic()
+        self._owner.recorded(self.book.abandon(now, f"the attempt ended: {reason}"))
+
+    def check_invariants(self) -> None:
+        whole = self.book.oldest_whole()
+        assert whole is None or not whole.waiting, f"epoch {whole} is committed before it is whole"

@@ -1,0 +1,69 @@
+"""Claims: a leader's way into the commit log, one slot at a time.
+
+Winning a slot is the commit. While it is unknown whether a claim was won nothing else may be
+decided, so an undecided claim is asked again until it is known, and there is never more than one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from mainstay.errors import OutcomeUnknownError
+from mainstay.runtime.ports import Ports
+from mainstay.snapshot.commitlog import ClaimOutcome, claim_slot
+from mainstay.snapshot.history import History, Record
+
+ASK_AGAIN_S = 0.2
+
+
+class Claims:
+    """The log as one leader knows it, and the claim it has under way."""
+
+    def __init__(self, ports: Ports, token: Callable[[], str], lost: Callable[[int], None]) -> None:
+        self.history = History()
+        self.is_busy = False
+        self._ports = ports
+        self._token = token
+        self._lost = lost
+        self._again: tuple[float, Callable[[], None]] | None = None
+
+    def claim(
+        self, record: Record, won: Callable[[], None], failed: Callable[[Exception], None]
+    ) -> None:
+        """Try for the next slot. Exactly one of won, failed and lost is called, some time later.
+
+        ``failed`` means that the record is not in the log and never will be.
+        """
+        assert not self.is_busy, "two claims at a time"
+        self.is_busy = True
+        slot, token, storage = self.history.next_slot, self._token(), self._ports.storage
+
+        def ask() -> None:
+            self._ports.background.submit(
+                lambda: claim_slot(storage, slot, record, token), decided, undecided
+            )
+
+        def decided(outcome: ClaimOutcome) -> None:
+            self.is_busy = False
+            if outcome is ClaimOutcome.LOST:
+                self._lost(slot)
+                return
+            self.history = self.history.with_record(record)
+            won()
+
+        def undecided(error: Exception) -> None:
+            if isinstance(error, OutcomeUnknownError):
+                self._again = (self._ports.clock.monotonic() + ASK_AGAIN_S, ask)
+                return
+            self.is_busy = False
+            failed(error)
+
+        ask()
+
+    def tick(self, now: float) -> None:
+        if self._again is not None and now >= self._again[0]:
+            ask, self._again = self._again[1], None
+            ask()
+
+    def deadline(self) -> float | None:
+        return None if self._again is None else self._again[0]

@@ -1,0 +1,81 @@
+"""Loading: which epoch an attempt starts from, and its manifest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+from mainstay.errors import DamagedFileError, HistoryExistsError, RestoreError
+from mainstay.runtime.options import RestoreOptions
+from mainstay.snapshot.checked import read_manifest
+from mainstay.snapshot.commitlog import read_history
+from mainstay.snapshot.history import EpochCommitted, History
+from mainstay.snapshot.manifest import Manifest
+from mainstay.snapshot.storage import Storage
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """The log, the epoch that was chosen from it, and its manifest or what is wrong with it."""
+
+    history: History
+    chosen: EpochCommitted | None = None
+    manifest: Manifest | None = None
+    damage: DamagedFileError | None = None
+
+
+def load(storage: Storage, choose: Callable[[History], EpochCommitted | None]) -> Loaded:
+    """Read the log and the manifest of the chosen epoch. Runs beside the loop."""
+    history = read_history(storage)
+    chosen = choose(history)
+    if chosen is None:
+        return Loaded(history)
+    try:
+        return Loaded(history, chosen, read_manifest(storage, chosen.manifest))
+    except DamagedFileError as damage:
+        return Loaded(history, chosen, damage=damage)
+
+
+def choose_first(
+    history: History, options: RestoreOptions, damaged: Collection[int]
+) -> EpochCommitted | None:
+    """What the first attempt of a leader starts from; None to start fresh."""
+    start = options.start
+    if history.last_begin is None:
+        if start in ("new", "latest-or-new"):
+            return None
+        raise RestoreError(
+            f"restore={start!r} was asked for, but the snapshot directory has no history. Use "
+            'restore="latest-or-new" to start fresh where there is none.'
+        )
+    if start == "new":
+        raise HistoryExistsError(
+            f"the snapshot directory holds the history of job {history.last_begin.job!r} "
+            f'({len(history.lineage_epochs())} epochs). Go on from it with restore="latest", or '
+            "choose another directory."
+        )
+    if isinstance(start, int):
+        return _by_number(history, start)
+    return choose_latest(history, damaged)
+
+
+def _by_number(history: History, number: int) -> EpochCommitted:
+    chosen = history.epoch(number)
+    if chosen is None:
+        known = [record.epoch for record in history.lineage_epochs()]
+        raise RestoreError(f"there is no epoch {number}; the history has {known}.")
+    return chosen
+
+
+def choose_latest(history: History, damaged: Collection[int]) -> EpochCommitted | None:
+    """The latest epoch that is not known to be damaged; None where there is no epoch at all."""
+    lineage = history.lineage_epochs()
+    for record in reversed(lineage):
+        if record.epoch not in damaged:
+            return record
+    if lineage:
+        raise RestoreError(
+            f"all epochs of the history are damaged: {[record.epoch for record in lineage]}. "
+            "Bring their files back, or start fresh in another directory."
+        )
+    return None

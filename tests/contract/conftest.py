@@ -1,0 +1,173 @@
+"""The keyed backends that the contract is run against, behind one small adapter."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from mainstay.runtime.operators.base import Operator
+from mainstay.runtime.spec import KeySpec, OperatorSpec
+from mainstay.runtime.stateful import Cut, RestoredState, StatefulOperator, read_chain
+from mainstay.snapshot.manifest import SegmentRef, SubtaskState
+from mainstay.snapshot.memory_storage import MemoryStorage
+from mainstay.snapshot.storage import Storage
+from mainstay.state.declaration import StateDeclaration
+from mainstay.state.keygroups import range_of
+from mainstay.state.values import ValueType
+
+# A further backend is a further line: whatever makes a StatefulOperator that has it.
+IMPLEMENTATIONS: dict[str, Callable[..., StatefulOperator]] = {
+    "heap": StatefulOperator,
+}
+
+MAX_PARALLELISM = 128
+
+
+@dataclass(frozen=True)
+class _Nothing:
+    def build(self) -> Operator:
+        return Operator()
+
+
+@dataclass
+class BackendUnderTest:
+    """The keyed state of one subtask: opened, written, frozen and restored as in a job."""
+
+    member: StatefulOperator
+    storage: Storage
+    epoch: int = 0
+    compactions: int = 0
+    states: Any = field(init=False)
+
+    def __post_init__(self) -> None:
+        assert self.member.backend is not None
+        self.states = SimpleNamespace(**self.member.backend.handles)
+
+    def at(self, key: Any) -> Any:
+        """The handles of all states, bound to a key."""
+        self.member.view.key = key
+        return self.states
+
+    def freeze(self) -> Cut:
+        """The synchronous part of an epoch."""
+        self.epoch += 1
+        return self.member.freeze(self.epoch)
+
+    def write(self, cut: Cut, storage: Storage | None = None) -> SubtaskState:
+        """The asynchronous part: make every segment of the cut durable and acknowledge it."""
+        for segment in cut.segments:
+            if not segment.is_durable:
+                (tables,) = last(self.member.encode(segment))
+                ref = self.member.write(storage or self.storage, segment.id, tables, False)
+                segment.written(ref)
+        self.member.chain.check_invariants()
+        return self.member.acknowledged(cut)
+
+    def snapshot(self) -> SubtaskState:
+        return self.write(self.freeze())
+
+    def compact(self, longest: int = 1) -> bool:
+        """Merge what the chain says is due; False when nothing is."""
+        chain = self.member.chain
+        refs, to_base = chain.begin_compaction(longest)
+        if refs:
+            self.compactions += 1
+            id = f"merged-{self.compactions}"
+            chain.end_compaction(self.member.compact(self.storage, refs, id, to_base))
+        chain.check_invariants()
+        return bool(refs)
+
+    def absorb(self, *refs: SegmentRef) -> None:
+        """Apply stored segments to what is there."""
+        assert self.member.backend is not None
+        for table in read_chain(self.storage, refs):
+            last(self.member.backend.apply(table))
+
+    def contents(self, name: str) -> dict[Any, Any]:
+        """Everything that a state holds, as its handle gives it."""
+        assert self.member.backend is not None
+        handle = getattr(self.states, name)
+        found = {}
+        for key in [key for key, _ in self.member.backend.entries(name)]:
+            self.member.view.key = key
+            found[key] = dict(handle.items()) if hasattr(handle, "items") else handle.get()
+        return found
+
+
+def last(steps: Iterator[Any]) -> deque[Any]:
+    """What a generator gives last; a restore, which gives nothing, is only run to its end."""
+    return deque(steps, maxlen=1)
+
+
+@dataclass
+class OpenBackend:
+    """Opens backends of one implementation over one storage."""
+
+    make: Callable[..., StatefulOperator]
+    storage: Storage = field(default_factory=MemoryStorage)
+    attempt: int = 0
+
+    def __call__(
+        self,
+        states: Mapping[str, StateDeclaration],
+        key: str = "string",
+        subtask: int = 0,
+        parallelism: int = 1,
+        restored: RestoredState | None = None,
+    ) -> BackendUnderTest:
+        self.attempt += 1
+        infos = tuple(replace(state.info(), name=name) for name, state in states.items())
+        spec = OperatorSpec(
+            "totals", "totals", _Nothing(), infos, KeySpec((0,), ValueType.of(key), ("key",))
+        )
+        groups = range_of(subtask, parallelism, MAX_PARALLELISM)
+        member = self.make(spec, subtask, parallelism, self.attempt, MAX_PARALLELISM, groups)
+        if restored is not None:
+            last(member.restore_tables(read_chain(self.storage, restored.chain), restored))
+        return BackendUnderTest(member, self.storage)
+
+    def all(
+        self, states: Mapping[str, StateDeclaration], parallelism: int, key: str = "string"
+    ) -> list[BackendUnderTest]:
+        """Every subtask of an operator, empty."""
+        return [self(states, key, subtask, parallelism) for subtask in range(parallelism)]
+
+    def restore(
+        self,
+        states: Mapping[str, StateDeclaration],
+        epoch: Sequence[SubtaskState],
+        parallelism: int | None = None,
+        key: str = "string",
+        rewrite: bool = False,
+    ) -> list[BackendUnderTest]:
+        """Every subtask of an operator, from an epoch, at any parallelism."""
+        parallelism = parallelism or len(epoch)
+        refs = [ref for subtask in epoch for ref in subtask.chain]
+        opened = []
+        for subtask in range(parallelism):
+            groups = range_of(subtask, parallelism, MAX_PARALLELISM)
+            clipped = (ref.clipped(groups.first, groups.last) for ref in refs)
+            chain = tuple(ref for ref in clipped if ref is not None)
+            start = RestoredState(chain, {}, rewrite)
+            opened.append(self(states, key, subtask, parallelism, start))
+        return opened
+
+    def reopen(
+        self,
+        states: Mapping[str, StateDeclaration],
+        epoch: SubtaskState,
+        key: str = "string",
+        rewrite: bool = False,
+    ) -> BackendUnderTest:
+        """The only subtask of an operator, from an epoch."""
+        return self.restore(states, [epoch], key=key, rewrite=rewrite)[0]
+
+
+@pytest.fixture(params=list(IMPLEMENTATIONS))
+def open_backend(request: pytest.FixtureRequest) -> OpenBackend:
+    return OpenBackend(IMPLEMENTATIONS[request.param])

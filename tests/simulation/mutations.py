@@ -1,0 +1,338 @@
+"""Bugs to plant in the core, one at a time, each breaking one rule in a line or two."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest.mock import patch
+
+from mainstay.runtime import worker as worker_module
+from mainstay.runtime.alignment import Action, Aligner, Verdict
+from mainstay.runtime.attempt import RunningAttempt
+from mainstay.runtime.coordinator import Coordinator
+from mainstay.runtime.durability import Durability
+from mainstay.runtime.epochs import EpochBook
+from mainstay.runtime.gate import Gate
+from mainstay.runtime.messages import EndOfInput, Marker
+from mainstay.runtime.operators.sink import Prepared, SinkOperator
+from mainstay.runtime.operators.source import ReadingSplit
+from mainstay.runtime.output import OutputChannel
+from mainstay.runtime.stateful import StatefulOperator
+from mainstay.runtime.task import Task
+from mainstay.snapshot.retention import Retention
+from mainstay.state import values
+from mainstay.state.chain import SegmentChain
+
+Mutation = Callable[[], Any]
+MUTATIONS: dict[str, Mutation] = {}
+
+
+def mutation(plant: Callable[[], Iterator[None]]) -> Callable[[], Any]:
+    """Register a planted bug under its name, read as a sentence."""
+    planted = contextmanager(plant)
+    MUTATIONS[plant.__name__.replace("_", " ")] = planted
+    return planted
+
+
+@mutation
+def marker_not_broadcast() -> Iterator[None]:
+    def first_only(self: Any, epoch: Any) -> None:
+        for output in self.outputs[:1]:
+            output.channels[0].send_control(Marker(epoch))
+
+    with patch.object(Task, "_broadcast", first_only):
+        yield
+
+
+@mutation
+def channel_unblocked_early() -> Iterator[None]:
+    with patch.object(Gate, "block", lambda self, number: None):
+        yield
+
+
+@mutation
+def snapshot_taken_before_all_markers() -> Iterator[None]:
+    right = Aligner.on_marker
+
+    def first_will_do(self: Any, channel: int, epoch: Any) -> Verdict:
+        verdict = right(self, channel, epoch)
+        if verdict.action is Action.BLOCK:
+            self._finish(epoch)
+            return Verdict(Action.SNAPSHOT, verdict.abandoned)
+        return verdict
+
+    with patch.object(Aligner, "on_marker", first_will_do):
+        yield
+
+
+@mutation
+def sink_committed_before_the_slot() -> Iterator[None]:
+    def at_once(self: Any, epoch: Any) -> None:
+        handle = self._writer.prepare(epoch)
+        if handle is not None:
+            self._prepared.append(Prepared(epoch, handle))
+            self._sink.commit([handle])
+        self._state.update([(p.epoch, p.handle) for p in self._prepared])
+
+    with patch.object(SinkOperator, "before_marker", at_once):
+        yield
+
+
+@mutation
+def an_old_attempts_acknowledgement_accepted() -> Iterator[None]:
+    with patch.object(RunningAttempt, "_is_own", lambda self, message: True):
+        yield
+
+
+@mutation
+def an_aborted_epochs_segment_dropped() -> Iterator[None]:
+    right = Task.on_abort
+
+    def drop(self: Any, epoch: Any) -> None:
+        right(self, epoch)
+        for member in self.members:
+            chain = member.chain
+            chain.segments = tuple(s for s in chain.segments if not s.id.endswith(f"-e{epoch}"))
+
+    with patch.object(Task, "on_abort", drop):
+        yield
+
+
+@mutation
+def a_segment_applied_twice() -> Iterator[None]:
+    right = worker_module.read_chain
+
+    def last_twice(storage: Any, chain: Any) -> Any:
+        return right(storage, (*chain, *chain[-1:]))
+
+    with patch.object(worker_module, "read_chain", last_twice):
+        yield
+
+
+@mutation
+def a_file_deleted_on_abort() -> Iterator[None]:
+    right = RunningAttempt._abort
+
+    def delete(self: Any, epoch: Any, reason: str) -> None:
+        pending = self.book.pending.get(epoch)
+        paths = [] if pending is None else self.book.pending_files()
+        right(self, epoch, reason)
+        storage = self._ports.storage
+
+        def work() -> None:
+            for path in paths:
+                storage.delete(path)
+
+        self._ports.background.submit(work, lambda _: None, lambda _: None)
+
+    with patch.object(RunningAttempt, "_abort", delete):
+        yield
+
+
+@mutation
+def a_mutable_value_stored_by_reference() -> Iterator[None]:
+    freezer, thawer = values.freezer, values._thawer
+
+    def by_reference(right: Any) -> Any:
+        def conversion(arrow: Any) -> Any:
+            return (lambda value: value) if str(arrow).startswith("list") else right(arrow)
+
+        return conversion
+
+    with (
+        patch.object(values, "freezer", by_reference(freezer)),
+        patch.object(values, "_thawer", by_reference(thawer)),
+    ):
+        yield
+
+
+@mutation
+def a_finished_source_stops_answering() -> Iterator[None]:
+    right = Task.on_trigger
+
+    def silent(self: Any, epoch: Any) -> None:
+        if not self.ended:
+            right(self, epoch)
+
+    with patch.object(Task, "on_trigger", silent):
+        yield
+
+
+@mutation
+def acknowledged_before_durable() -> Iterator[None]:
+    right = Durability.begin
+
+    def at_once(self: Any, pending: Any) -> None:
+        right(self, pending)
+        if pending in self._pending:
+            self._pending.remove(pending)
+            states = {}
+            for operator, cut in pending.cuts:
+                durable = tuple(s for s in cut.segments if s.is_durable)
+                states[operator.uid] = operator.acknowledged(type(cut)(durable, cut.units))
+            self._acknowledged(pending.epoch, states, type(self)._figures())
+
+    with (
+        patch.object(Durability, "begin", at_once),
+        patch.object(Durability, "_figures", staticmethod(_no_figures), create=True),
+    ):
+        yield
+
+
+def _no_figures() -> Any:
+    from mainstay.runtime.messages import Figures
+
+    return Figures()
+
+
+@mutation
+def changes_after_the_marker_leak_into_the_snapshot() -> Iterator[None]:
+    def shared(self: Any) -> Any:
+        return {name: table.changes for name, table in self.tables.items() if table.changes}
+
+    from mainstay.state.backends.heap import HeapBackend
+
+    with patch.object(HeapBackend, "freeze", shared):
+        yield
+
+
+@mutation
+def a_marker_overtakes_rows() -> Iterator[None]:
+    def overtaking(self: Any, element: Any) -> None:
+        if isinstance(element, Marker) and self._gathered:
+            self._enqueue(element)
+            self.flush()
+        else:
+            self.flush()
+            self._enqueue(element)
+
+    with patch.object(OutputChannel, "send_control", overtaking):
+        yield
+
+
+@mutation
+def a_restored_reader_skips_nothing() -> Iterator[None]:
+    right = ReadingSplit.from_unit
+
+    def from_start(text: str) -> ReadingSplit:
+        reading = right(text)
+        reading.to_skip = 0
+        return reading
+
+    with patch.object(ReadingSplit, "from_unit", staticmethod(from_start)):
+        yield
+
+
+@mutation
+def handles_of_a_restored_snapshot_are_forgotten() -> Iterator[None]:
+    right = SinkOperator.open
+
+    def forgetful(self: Any, context: Any) -> None:
+        context.lists["handles"].clear()
+        right(self, context)
+
+    with patch.object(SinkOperator, "open", forgetful):
+        yield
+
+
+@mutation
+def restart_does_not_wait_for_the_claim_under_way() -> Iterator[None]:
+    def impatient(self: Any, now: float) -> bool:
+        return self._restart_at is not None and now >= self._restart_at
+
+    from mainstay.runtime.claims import Claims
+
+    right = Claims.claim
+
+    def twice(self: Any, *arguments: Any) -> None:
+        self.is_busy = False
+        right(self, *arguments)
+
+    with (
+        patch.object(Coordinator, "_restart_is_due", impatient),
+        patch.object(Claims, "claim", twice),
+    ):
+        yield
+
+
+@mutation
+def retention_forgets_that_epochs_share_files() -> Iterator[None]:
+    def careless(self: Any, place: Any, manifest: Any, pending: Any = ()) -> list[str]:
+        self._kept.append((place, frozenset(file.path for file in manifest.files())))
+        retired, self._kept = self._kept[: -self._retain], self._kept[-self._retain :]
+        return [path for _, files in retired for path in files]
+
+    with patch.object(Retention, "completed", careless):
+        yield
+
+
+@mutation
+def compaction_loses_the_newest_segment() -> Iterator[None]:
+    right = SegmentChain.end_compaction
+
+    def lossy(self: Any, ref: Any) -> None:
+        right(self, ref)
+        if len(self.segments) > 1 and self.segments[-1].is_durable:
+            self.segments = self.segments[:-1]
+
+    with patch.object(SegmentChain, "end_compaction", lossy):
+        yield
+
+
+@mutation
+def a_rescaled_subtask_reads_foreign_key_groups() -> Iterator[None]:
+    from mainstay.snapshot.manifest import SegmentRef
+
+    with patch.object(SegmentRef, "clipped", lambda self, first, last: self):
+        yield
+
+
+@mutation
+def the_end_of_input_ends_the_markers() -> Iterator[None]:
+    right = OutputChannel.send_control
+
+    def deaf(self: Any, element: Any) -> None:
+        if getattr(self, "_over", False):
+            return
+        self._over = isinstance(element, EndOfInput)
+        right(self, element)
+
+    with patch.object(OutputChannel, "send_control", deaf):
+        yield
+
+
+@mutation
+def split_notes_taken_at_completion() -> Iterator[None]:
+    right = EpochBook.acknowledge
+
+    def late(self: Any, message: Any) -> Any:
+        pending = right(self, message)
+        if pending is not None:
+            for notes in pending.sources.values():
+                notes["complete"] = True
+        return pending
+
+    with patch.object(EpochBook, "acknowledge", late):
+        yield
+
+
+@mutation
+def operator_state_not_copied() -> Iterator[None]:
+    from mainstay.state.operator import OperatorList
+
+    right_freeze = StatefulOperator.freeze
+
+    def aliased(self: Any, epoch: Any) -> Any:
+        cut = right_freeze(self, epoch)
+        return type(cut)(cut.segments, {name: h._kept for name, h in self.lists.items()})
+
+    with (
+        patch.object(StatefulOperator, "freeze", aliased),
+        patch.object(OperatorList, "update", _update_in_place),
+    ):
+        yield
+
+
+def _update_in_place(self: Any, new: Any) -> None:
+    self._kept[:] = [self._freeze(value) for value in new]

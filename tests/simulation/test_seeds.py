@@ -1,0 +1,53 @@
+"""A fixed list of seeds: graphs, parallelism, modes, crashes, rescales, storage faults.
+
+A seed that fails is replayed with::
+
+    python -m tests.simulation.replay SEED
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.simulation.scenarios import Scenario, check, play
+
+SEEDS = 1000
+CHUNK = 20
+
+
+def check_seeds(first: int, count: int) -> None:
+    for seed in range(first, first + count):
+        try:
+            check(play(Scenario.of(seed)))
+        except Exception as error:
+            raise AssertionError(f"seed {seed}: {error}") from error
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
+def test_every_input_counts_exactly_once_whatever_a_seed_does(first: int) -> None:
+    check_seeds(first, CHUNK)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    "first", range(SEEDS, SEEDS + int(os.environ.get("MAINSTAY_SEEDS", "1000")), 100)
+)
+def test_every_input_counts_exactly_once_over_many_seeds(first: int) -> None:
+    check_seeds(first, 100)
+
+
+def test_the_fixed_seeds_cover_what_they_should() -> None:
+    scenarios = [Scenario.of(seed) for seed in range(SEEDS)]
+    assert {s.graph for s in scenarios} == {
+        "chain",
+        "fan_in",
+        "diamond",
+        "two_shuffles",
+        "broadcast_side",
+    }
+    assert {s.mode for s in scenarios} == {"exactly_once", "at_least_once"}
+    assert {s.parallelism for s in scenarios} == {1, 2, 3, 4, 5}
+    assert sum(s.settings.crashes > 0 for s in scenarios) > SEEDS / 2
+    assert sum(s.rescaled_to is not None for s in scenarios) > SEEDS / 5

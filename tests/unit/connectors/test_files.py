@@ -1,0 +1,333 @@
+"""The files source: what it finds, what it reads, that reading again gives the same rows."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from datetime import date, datetime, timezone
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import mainstay as ms
+from mainstay.connectors import Files, Source
+from mainstay.errors import GraphError, SourceError
+from mainstay.schema import batch_to_rows, row_class
+from mainstay.testing import run
+
+SCHEMA = "name string, n long"
+
+
+def write_parquet(path: Path, rows: list[tuple[Any, ...]]) -> None:
+    names, numbers = zip(*rows, strict=True) if rows else ((), ())
+    table = pa.table({"name": pa.array(names, pa.string()), "n": pa.array(numbers, pa.int64())})
+    pq.write_table(table, path, row_group_size=7)
+
+
+def write_csv(path: Path, rows: list[tuple[Any, ...]]) -> None:
+    path.write_text("name,n\n" + "".join(f"{name},{n}\n" for name, n in rows))
+
+
+def write_json(path: Path, rows: list[tuple[Any, ...]]) -> None:
+    path.write_text("".join(json.dumps({"name": name, "n": n}) + "\n" for name, n in rows))
+
+
+WRITERS: dict[str, Callable[[Path, list[tuple[Any, ...]]], None]] = {
+    "parquet": write_parquet,
+    "csv": write_csv,
+    "json": write_json,
+}
+
+
+def read_all(source: Source, *, offset: int = 0, max_rows: int = 1000) -> list[tuple[Any, ...]]:
+    """Every row of every split, each split from the offset on."""
+    found: list[tuple[Any, ...]] = []
+    for split in source.plan(frozenset()):
+        reader = source.read(split, offset or None)
+        while not (polled := reader.poll(max_rows)).finished:
+            assert polled.batch is not None
+            assert polled.batch.schema == source.schema
+            assert 1 <= polled.batch.num_rows <= max_rows
+            found += map(tuple, batch_to_rows(polled.batch, row_class(source.schema)))
+        reader.close()
+    return found
+
+
+# ---------------------------------------------------------------- replay
+
+
+@pytest.mark.parametrize("format", sorted(WRITERS))
+@pytest.mark.parametrize("offset", [0, 1, 6, 7, 8, 14, 49, 50])
+def test_the_rows_after_an_offset_do_not_depend_on_how_they_are_polled(
+    tmp_path: Path, format: str, offset: int
+) -> None:
+    rows = [(f"name-{n}", n) for n in range(50)]
+    path = tmp_path / f"data.{format}"
+    WRITERS[format](path, rows)
+    for max_rows, batch_rows in [(1, 8192), (3, 5), (7, 7), (1000, 4), (1000, 8192)]:
+        source = Files(str(path), schema=SCHEMA, batch_rows=batch_rows)
+        assert read_all(source, offset=offset, max_rows=max_rows) == rows[offset:]
+
+
+@pytest.mark.parametrize("format", sorted(WRITERS))
+def test_every_offset_that_a_reader_gives_is_one_to_go_on_from(tmp_path: Path, format: str) -> None:
+    rows = [(f"name-{n}", n) for n in range(20)]
+    path = tmp_path / f"data.{format}"
+    WRITERS[format](path, rows)
+    source = Files(str(path), schema=SCHEMA, batch_rows=6)
+    (split,) = source.plan(frozenset())
+    first, taken = source.read(split, None), 0
+    while not (polled := first.poll(4)).finished:
+        assert polled.batch is not None
+        taken += polled.batch.num_rows
+        assert polled.offset == taken
+        assert read_all(source, offset=polled.offset) == rows[taken:]
+    assert taken == 20
+
+
+def test_parquet_row_groups_before_the_offset_are_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "data.parquet"
+    write_parquet(path, [(f"name-{n}", n) for n in range(21)])
+    groups = pq.ParquetFile(path).metadata
+    first = groups.row_group(0).column(0)
+    damaged = bytearray(path.read_bytes())
+    start = first.dictionary_page_offset or first.data_page_offset
+    damaged[start : start + first.total_compressed_size] = bytes(first.total_compressed_size)
+    path.write_bytes(damaged)
+    source = Files(str(path))
+    assert read_all(source, offset=7) == [(f"name-{n}", n) for n in range(7, 21)]
+    with pytest.raises(SourceError, match=r"data\.parquet"):
+        read_all(source)
+
+
+def test_a_file_that_changed_since_it_was_planned_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "data.csv"
+    write_csv(path, [("a", 1)])
+    source = Files(str(path), schema=SCHEMA)
+    (split,) = source.plan(frozenset())
+    write_csv(path, [("a", 1), ("b", 2)])
+    with pytest.raises(SourceError, match=r"data\.csv.*must not change"):
+        source.read(split, 1).poll(10)
+
+
+# ---------------------------------------------------------------- finding files
+
+
+def test_patterns_directories_and_files_are_found_once_and_in_order(tmp_path: Path) -> None:
+    (tmp_path / "2024" / "deep").mkdir(parents=True)
+    (tmp_path / "2024" / "_temporary").mkdir()
+    for name in ("2024/b.parquet", "2024/a.parquet", "2024/deep/c.parquet", "z.parquet"):
+        write_parquet(tmp_path / name, [(name, 1)])
+    for name in ("2024/.hidden.crc", "2024/_SUCCESS", "2024/_temporary/d.parquet"):
+        (tmp_path / name).write_text("not for readers")
+    source = Files([tmp_path / "2024", str(tmp_path / "*.parquet"), tmp_path / "z.parquet"])
+    expected = ["2024/a.parquet", "2024/b.parquet", "2024/deep/c.parquet", "z.parquet"]
+    assert [split.id for split in source.plan(frozenset())] == [
+        str(tmp_path / name) for name in expected
+    ]
+    assert [name for name, _ in read_all(source)] == expected
+
+
+def test_a_split_is_named_as_the_path_was_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_parquet(tmp_path / "a.parquet", [("a", 1)])
+    write_parquet(tmp_path / "b.parquet", [("b", 2)])
+    source = Files("./*.parquet")
+    assert [split.id for split in source.plan(frozenset())] == ["./a.parquet", "./b.parquet"]
+    assert [split.id for split in source.plan(frozenset({"./a.parquet"}))] == ["./b.parquet"]
+
+
+def test_no_matching_file_is_an_error_that_names_the_pattern(tmp_path: Path) -> None:
+    with pytest.raises(GraphError, match=r"no file matches.*orders.*Correct the path"):
+        Files(str(tmp_path / "orders-*.parquet"))
+    with pytest.raises(SourceError, match=r"no file matches.*orders"):
+        Files(str(tmp_path / "orders-*.csv"), schema=SCHEMA).plan(frozenset())
+
+
+def test_an_unknown_extension_is_an_error_that_offers_format(tmp_path: Path) -> None:
+    path = tmp_path / "data.txt"
+    write_csv(path, [("a", 1)])
+    with pytest.raises(SourceError, match=r"data\.txt.*'\.txt'.*format=.*\.parquet"):
+        Files(str(path), schema=SCHEMA).plan(frozenset())
+    assert read_all(Files(str(path), schema=SCHEMA, format="csv")) == [("a", 1)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ({"paths": []}, "a path or a list of paths"),
+        ({"paths": [1]}, "a path or a list of paths"),
+        ({"paths": "a.csv", "schema": SCHEMA, "format": "orc"}, "csv, json, parquet"),
+        ({"paths": "a.csv", "schema": SCHEMA, "batch_rows": 0}, "batch_rows=0"),
+        ({"paths": "a.csv", "schema": "a bogus"}, "'bogus' is not a type"),
+        ({"paths": "a.csv", "schema": "a array<long>", "format": "csv"}, "'a'.*array<long>.*csv"),
+        ({"paths": "a.x", "schema": "a map<string,long>", "format": "json"}, "'a'.*map.*json"),
+    ],
+)
+def test_wrong_arguments_are_graph_errors(arguments: dict[str, Any], problem: str) -> None:
+    with pytest.raises(GraphError, match=problem):
+        Files(**arguments)
+
+
+@pytest.mark.parametrize("format", ["csv", "json"])
+def test_a_format_without_types_needs_a_schema(tmp_path: Path, format: str) -> None:
+    WRITERS[format](tmp_path / f"data.{format}", [("a", 1)])
+    with pytest.raises(GraphError, match=rf"data\.{format}.*{format}.*schema="):
+        Files(str(tmp_path))
+
+
+# ---------------------------------------------------------------- columns
+
+
+def test_the_schema_of_the_first_parquet_file_is_taken_in_sparks_types(tmp_path: Path) -> None:
+    table = pa.table(
+        {
+            "kind": pa.array(["x", "y"]).dictionary_encode(),
+            "at": pa.array([0, 1], pa.timestamp("ns", tz="Europe/Paris")),
+            "small": pa.array([1, 2], pa.uint8()),
+        }
+    )
+    pq.write_table(table, tmp_path / "a.parquet")
+    source = Files(str(tmp_path / "a.parquet"))
+    assert source.schema == pa.schema(
+        [("kind", pa.string()), ("at", pa.timestamp("us", tz="UTC")), ("small", pa.int16())]
+    )
+
+
+def test_columns_are_matched_by_name_cast_and_others_left_out(tmp_path: Path) -> None:
+    first = pa.table({"n": pa.array([1], pa.int32()), "extra": ["?"], "name": ["a"]})
+    pq.write_table(first, tmp_path / "a.parquet")
+    (tmp_path / "b.csv").write_text("extra,n,name\n?,2,b\n")
+    (tmp_path / "c.json").write_text('{"extra": [1], "name": "c", "n": 3}\n')
+    source = Files(str(tmp_path), schema=SCHEMA)
+    assert read_all(source) == [("a", 1), ("b", 2), ("c", 3)]
+
+
+@pytest.mark.parametrize("format", ["parquet", "csv"])
+def test_a_missing_column_names_the_file_the_format_and_the_column(
+    tmp_path: Path, format: str
+) -> None:
+    path = tmp_path / f"data.{format}"
+    WRITERS[format](path, [("a", 1)])
+    source = Files(str(path), schema="name string, total long")
+    with pytest.raises(SourceError, match=rf"data\.{format}' \({format}\).*'total'.*schema="):
+        read_all(source)
+
+
+def test_a_field_that_json_leaves_out_is_null_unless_it_is_declared_not_null(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "data.jsonl"
+    path.write_text('{"n": 1}\n\n{"name": "b", "n": 2}')
+    assert read_all(Files(str(path), schema=SCHEMA)) == [(None, 1), ("b", 2)]
+    with pytest.raises(SourceError, match=r"data\.jsonl.*'name'.*NOT NULL"):
+        read_all(Files(str(path), schema="name string not null, n long"))
+
+
+def test_an_empty_csv_field_is_null_and_a_quoted_one_is_empty_text(tmp_path: Path) -> None:
+    path = tmp_path / "data.csv"
+    path.write_text('name,n\n,1\n"",\n"two\nlines",3\n')
+    assert read_all(Files(str(path), schema=SCHEMA)) == [(None, 1), ("", None), ("two\nlines", 3)]
+
+
+@pytest.mark.parametrize("format", ["csv", "json"])
+def test_times_dates_and_decimals_are_read_from_text(tmp_path: Path, format: str) -> None:
+    values = [
+        ("2024-05-01T12:00:00Z", "2024-05-01", "1.25"),
+        ("2024-05-01 14:00:00+02:00", "2024-05-02", "2.50"),
+        ("2024-05-01 12:00:00", "2024-05-03", "3.75"),
+        ("2024-05-01", "2024-05-04", "4.00"),
+    ]
+    path = tmp_path / f"data.{format}"
+    if format == "csv":
+        path.write_text("at,day,price\n" + "".join(",".join(row) + "\n" for row in values))
+    else:
+        lines = [dict(zip(("at", "day", "price"), row, strict=True)) for row in values]
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    noon = datetime(2024, 5, 1, 12, tzinfo=timezone.utc)
+    schema = "at timestamp, day date, price decimal(5,2)"
+    assert read_all(Files(str(path), schema=schema)) == [
+        (noon, date(2024, 5, 1), Decimal("1.25")),
+        (noon, date(2024, 5, 2), Decimal("2.50")),
+        (noon, date(2024, 5, 3), Decimal("3.75")),
+        (noon.replace(hour=0), date(2024, 5, 4), Decimal("4.00")),
+    ]
+
+
+@pytest.mark.parametrize("format", ["csv", "json"])
+def test_compressed_text_is_read_by_its_inner_extension(tmp_path: Path, format: str) -> None:
+    plain = tmp_path / f"data.{format}"
+    WRITERS[format](plain, [("a", 1), ("b", 2)])
+    packed = tmp_path / f"packed.{format}.gz"
+    packed.write_bytes(gzip.compress(plain.read_bytes()))
+    assert read_all(Files(str(packed), schema=SCHEMA), offset=1) == [("b", 2)]
+    packed.write_bytes(packed.read_bytes()[:-12])
+    with pytest.raises(SourceError, match=rf"packed\.{format}\.gz"):
+        read_all(Files(str(packed), schema=SCHEMA))
+
+
+@pytest.mark.parametrize("format", sorted(WRITERS))
+def test_a_file_without_rows_is_read_as_such(tmp_path: Path, format: str) -> None:
+    WRITERS[format](tmp_path / f"data.{format}", [])
+    assert read_all(Files(str(tmp_path), schema=SCHEMA)) == []
+
+
+@pytest.mark.parametrize("format", ["csv", "json"])
+def test_a_file_without_bytes_has_no_rows(tmp_path: Path, format: str) -> None:
+    (tmp_path / f"data.{format}").write_bytes(b"")
+    assert read_all(Files(str(tmp_path), schema=SCHEMA)) == []
+
+
+# ---------------------------------------------------------------- rows that do not parse
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "place"),
+    [
+        ("bad.csv", "name,n\na,1\nb,two\n", "Row #3.*'two'"),
+        ("bad.csv", "name,n\na,1\nb,2,3\n", "Row #3"),
+        ("bad.json", '{"name": "a", "n": 1}\n{"name": "b", "n": "two"}\n', "line 2"),
+        ("bad.json", '{"name": "a", "n": 1}\n\n{"name": \n{"name": "c", "n": 3}\n', "line 3"),
+        ("bad.json", '{"name": "a", "n": 1}{"name": "b", "n": 2}\n', "line 1.*one object"),
+        ("bad.parquet", "not parquet at all", "magic bytes"),
+    ],
+)
+def test_a_row_that_does_not_parse_is_named_with_its_file(
+    tmp_path: Path, name: str, text: str, place: str
+) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(SourceError, match=rf"(?s){name}.*{place}.*Correct the file"):
+        read_all(Files(str(tmp_path), schema=SCHEMA))
+
+
+def test_a_value_that_cannot_be_cast_names_the_column_and_both_types(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"name": ["a"], "n": ["many"]}), tmp_path / "a.parquet")
+    with pytest.raises(SourceError, match=r"a\.parquet.*'n' of type string is no long.*'many'"):
+        read_all(Files(str(tmp_path), schema=SCHEMA))
+
+
+# ---------------------------------------------------------------- in a job
+
+
+def test_a_job_over_files_gives_every_row_once_in_spite_of_crashes(tmp_path: Path) -> None:
+    write_parquet(tmp_path / "a.parquet", [("a", n) for n in range(200)])
+    write_csv(tmp_path / "b.csv", [("b", n) for n in range(200)])
+    write_json(tmp_path / "c.json", [("c", n) for n in range(200)])
+
+    def build(env: ms.Environment) -> None:
+        source = Files(str(tmp_path), schema=SCHEMA, batch_rows=7)
+        env.source(source, uid="files").key_by("n").sink(ms.connectors.Memory(), uid="out")
+
+    restored = 0
+    for seed in range(8):
+        result = run(build, parallelism=2, seed=seed, crashes=3)
+        assert sorted(result.output("out")) == [(name, n) for name in "abc" for n in range(200)]
+        restored += sum(record.restored_from is not None for record in result.attempts)
+    assert restored > 0, "no seed crashed after an epoch: the test shows nothing"

@@ -1,0 +1,321 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+import mainstay as ms
+from mainstay.connectors import Memory, Rows
+from mainstay.errors import RestoreError
+from mainstay.runtime.recovery import RestorePlan, key_type_of, plan_restore, schema_of
+from mainstay.runtime.spec import JobSpec
+from mainstay.snapshot.manifest import (
+    FileRef,
+    Manifest,
+    OperatorState,
+    OperatorUnits,
+    SegmentRef,
+    StateSchema,
+    SubtaskState,
+)
+from mainstay.state.keygroups import HASH_ID
+from mainstay.state.operator import decode_units, encode_units
+from mainstay.state.values import ValueType
+
+
+class Count(ms.KeyedProcess):
+    total = ms.ValueState("long")
+    seen = ms.MapState("string", "long")
+
+    def process(self, row: Any, ctx: Any) -> Any:
+        return None
+
+
+class Recount(ms.KeyedProcess):
+    total = ms.ValueState("long")
+
+    def process(self, row: Any, ctx: Any) -> Any:
+        return None
+
+
+class Retyped(ms.KeyedProcess):
+    total = ms.ValueState("string")
+    seen = ms.MapState("string", "long")
+
+    def process(self, row: Any, ctx: Any) -> Any:
+        return None
+
+
+class Rekinded(ms.KeyedProcess):
+    total = ms.ListState("long")
+    seen = ms.MapState("string", "double")
+
+    def process(self, row: Any, ctx: Any) -> Any:
+        return None
+
+
+class Extended(Count):
+    extra = ms.ListState("string")
+
+
+def job(
+    function: Any = None,
+    *,
+    parallelism: int = 2,
+    uid: str = "count",
+    key: str = "k",
+    max_parallelism: int = 128,
+    extra_map: bool = False,
+) -> JobSpec:
+    env = ms.Environment(parallelism=parallelism, max_parallelism=max_parallelism)
+    stream = env.source(Rows("k string, n long", []), uid="rows")
+    if extra_map:
+        stream = stream.rebalance().map(lambda row: row, "k string, n long", uid="extra")
+    counted = stream.key_by(key).process(function or Count(), "k string", uid=uid)
+    counted.sink(Memory(), uid="out")
+    return env.plan()
+
+
+def segment(name: str, first: int, last: int, *, is_base: bool = False) -> SegmentRef:
+    return SegmentRef(name, FileRef(f"state/{name}", 10, "crc32:0"), first, last, 5, is_base)
+
+
+def units_of(*values: str, mode: str = "split") -> OperatorUnits:
+    column = ValueType.of("string").to_array(list(values))
+    return OperatorUnits(mode, len(values), encode_units(column))
+
+
+def manifest(spec: JobSpec, chains: list[tuple[SegmentRef, ...]] | None = None) -> Manifest:
+    """What the job would have written, with two splits being read and state in two segments."""
+    if chains is None:
+        chains = [(segment("a", 0, 63),), (segment("b", 64, 127),)]
+    operators = {}
+    for task, operator in spec.operators():
+        subtasks = [SubtaskState(number) for number in range(task.parallelism)]
+        if operator.key is not None:
+            subtasks = [SubtaskState(n, chain) for n, chain in enumerate(chains)]
+        if operator.source is not None:
+            subtasks = [
+                SubtaskState(n, units={"splits": units_of(f"split-{n}")})
+                for n in range(task.parallelism)
+            ]
+        operators[operator.uid] = OperatorState(
+            operator.uid,
+            len(subtasks),
+            key_type_of(operator),
+            tuple(schema_of(info) for info in operator.states),
+            tuple(subtasks),
+        )
+    return Manifest(
+        job="words",
+        lineage="l1",
+        epoch=7,
+        attempt=3,
+        mode=spec.mode,
+        max_parallelism=spec.max_parallelism,
+        hash_id=HASH_ID,
+        created_at=1.0,
+        operators=operators,
+        sources={},
+    )
+
+
+def plan(stored: Manifest, spec: JobSpec, *allowed: str, rewrite: bool = False) -> RestorePlan:
+    return plan_restore(stored, spec, frozenset(allowed), rewrite=rewrite)
+
+
+def chains(restored: RestorePlan, uid: str = "count") -> list[list[tuple[str, int, int]]]:
+    count = len([key for key in restored.states if key[0] == uid])
+    return [
+        [(ref.id, ref.first_group, ref.last_group) for ref in restored.states[uid, n].chain]
+        for n in range(count)
+    ]
+
+
+def splits(restored: RestorePlan, parallelism: int) -> list[list[str]]:
+    return [
+        decode_units(restored.states["rows", n].units["splits"].data).to_pylist()
+        for n in range(parallelism)
+    ]
+
+
+# ---------------------------------------------------------------- what fits
+
+
+def test_the_same_job_gets_back_what_it_stored_and_nothing_is_reported() -> None:
+    restored = plan(manifest(job()), job())
+    assert chains(restored) == [[("a", 0, 63)], [("b", 64, 127)]]
+    assert splits(restored, 2) == [["split-0"], ["split-1"]]
+    assert restored.report == ()
+    assert not any(state.rewrite for state in restored.states.values())
+
+
+def test_an_added_state_starts_empty_and_is_reported() -> None:
+    restored = plan(manifest(job()), job(Extended()))
+    assert restored.report == ("added state 'count.extra': starts empty",)
+    assert chains(restored) == [[("a", 0, 63)], [("b", 64, 127)]]
+
+
+def test_an_added_operator_starts_empty_and_is_reported() -> None:
+    restored = plan(manifest(job()), job(extra_map=True))
+    assert restored.report == ("added operator 'extra': starts empty",)
+    assert ("extra", 0) not in restored.states
+
+
+def test_an_operator_that_held_no_state_may_go_without_a_word() -> None:
+    assert plan(manifest(job(extra_map=True)), job()).report == ()
+
+
+def test_state_that_is_restored_from_elsewhere_is_rewritten() -> None:
+    restored = plan(manifest(job()), job(), rewrite=True)
+    assert all(state.rewrite for state in restored.states.values())
+
+
+# ---------------------------------------------------------------- rescaling
+
+
+def test_chains_are_clipped_to_the_ranges_of_more_subtasks() -> None:
+    restored = plan(manifest(job()), job(parallelism=4))
+    assert chains(restored) == [
+        [("a", 0, 31)],
+        [("a", 32, 63)],
+        [("b", 64, 95)],
+        [("b", 96, 127)],
+    ]
+
+
+def test_fewer_subtasks_get_the_chains_of_several_in_order() -> None:
+    stored = [
+        (segment("base-a", 0, 63, is_base=True), segment("a", 0, 63)),
+        (segment("b", 64, 127),),
+    ]
+    restored = plan(manifest(job(), stored), job(parallelism=1))
+    assert chains(restored) == [[("base-a", 0, 63), ("a", 0, 63), ("b", 64, 127)]]
+    assert [ref.is_base for ref in restored.states["count", 0].chain] == [True, False, False]
+
+
+def test_going_to_three_subtasks_and_back_applies_no_group_twice_and_loses_none() -> None:
+    three = job(parallelism=3)
+    first = plan(manifest(job()), three)
+    stored = manifest(three, [first.states["count", n].chain for n in range(3)])
+    back = plan(stored, job())
+    assert chains(back) == [
+        [("a", 0, 42), ("a", 43, 63)],
+        [("b", 64, 85), ("b", 86, 127)],
+    ]
+
+
+def test_operator_state_is_dealt_out_over_the_new_subtasks() -> None:
+    stored = manifest(job())
+    assert splits(plan(stored, job(parallelism=1)), 1) == [["split-0", "split-1"]]
+    dealt = splits(plan(stored, job(parallelism=3)), 3)
+    assert sorted(unit for share in dealt for unit in share) == ["split-0", "split-1"]
+    assert max(len(share) for share in dealt) == 1
+
+
+# ---------------------------------------------------------------- refusals
+
+
+def test_another_key_hash_is_refused() -> None:
+    stored = replace(manifest(job()), hash_id="older-9")
+    with pytest.raises(RestoreError) as refused:
+        plan(stored, job())
+    assert str(refused.value) == (
+        "epoch 7 was written with the key hash 'older-9', this version of Mainstay uses "
+        f"{HASH_ID!r}. Restore it with the version that wrote it."
+    )
+
+
+def test_another_max_parallelism_is_refused_with_the_right_one() -> None:
+    with pytest.raises(RestoreError) as refused:
+        plan(manifest(job()), job(max_parallelism=256))
+    assert str(refused.value) == (
+        "epoch 7 was written with max_parallelism=128, the job asks for 256. Keys are bound to "
+        "their key-groups for the life of the state: set max_parallelism=128."
+    )
+
+
+def test_a_dropped_operator_with_state_is_refused_with_both_remedies() -> None:
+    with pytest.raises(RestoreError) as refused:
+        plan(manifest(job()), job(uid="renamed"))
+    assert str(refused.value) == (
+        "the job has no operator 'count', but the snapshot holds its state. Give the operator "
+        "that should have it uid='count', or drop the state for good with "
+        "allow_dropped=['count.total', 'count.seen']."
+    )
+
+
+def test_naming_only_some_states_of_a_dropped_operator_is_not_enough() -> None:
+    with pytest.raises(RestoreError, match=r"allow_dropped=\['count.seen'\]"):
+        plan(manifest(job()), job(uid="renamed"), "count.total")
+
+
+def test_a_dropped_operator_goes_with_an_explicit_word() -> None:
+    restored = plan(manifest(job()), job(uid="renamed"), "count.total", "count.seen")
+    assert restored.report == (
+        "dropped operator 'count' with its states ['total', 'seen']",
+        "added operator 'renamed': starts empty",
+    )
+    assert ("count", 0) not in restored.states
+
+
+def test_an_operator_with_operator_state_only_is_not_dropped_silently() -> None:
+    stored = manifest(job())
+    gone = replace(stored.operators["rows"], uid="gone")
+    stored = replace(stored, operators={**stored.operators, "gone": gone})
+    with pytest.raises(RestoreError, match=r"allow_dropped=\['gone.splits'\]"):
+        plan(stored, job())
+
+
+def test_a_dropped_state_is_refused_with_both_remedies() -> None:
+    with pytest.raises(RestoreError) as refused:
+        plan(manifest(job()), job(Recount()))
+    assert str(refused.value) == (
+        "state 'count.seen' is in the snapshot, but operator 'count' no longer declares it. "
+        "Declare it again, or drop it for good with allow_dropped=['count.seen']."
+    )
+
+
+def test_a_dropped_state_goes_with_an_explicit_word_and_its_rows_are_written_no_more() -> None:
+    restored = plan(manifest(job()), job(Recount()), "count.seen")
+    assert restored.report == ("dropped state 'count.seen'",)
+    assert restored.states["count", 0].rewrite
+    assert not restored.states["rows", 0].rewrite
+
+
+def test_a_changed_type_is_refused_with_both_types() -> None:
+    with pytest.raises(RestoreError) as refused:
+        plan(manifest(job()), job(Retyped()))
+    assert str(refused.value) == (
+        "state 'count.total' was stored as value of long and is now declared as value of "
+        "string. Declare it as before, or give it another name to start empty."
+    )
+
+
+def test_a_changed_kind_is_refused() -> None:
+    with pytest.raises(RestoreError, match=r"stored as value of long and is now .* list of long"):
+        plan(manifest(job()), job(Rekinded()))
+
+
+def test_a_changed_type_of_a_map_names_keys_and_values() -> None:
+    stored = manifest(job())
+    count = stored.operators["count"]
+    states = (count.states[0], StateSchema("seen", "map", "long", "int"))
+    stored = replace(stored, operators={**stored.operators, "count": replace(count, states=states)})
+    with pytest.raises(RestoreError, match=r"stored as map of int to long .* string to long"):
+        plan(stored, job())
+
+
+def test_a_changed_key_type_is_refused_with_both_types() -> None:
+    with pytest.raises(RestoreError) as refused:
+        plan(manifest(job()), job(key="n"))
+    assert str(refused.value) == (
+        "operator 'count' was keyed by string, and is now keyed by long. Key it by string as "
+        "before, or give it another uid to start empty."
+    )
+
+
+def test_a_changed_key_type_does_not_matter_where_nothing_was_stored() -> None:
+    restored = plan(manifest(job(), [(), ()]), job(key="n"))
+    assert chains(restored) == [[], []]

@@ -1,0 +1,64 @@
+"""Every benchmark runs in its smallest form and reports all of its rows; times are not judged."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+ROWS = {
+    "state_access": [
+        "the loop alone",
+        "dict get + set",
+        "ValueState get",
+        "ValueState update",
+        "ValueState get + update",
+        "ListState add",
+        "MapState put",
+    ],
+    "record_path": [
+        "bare loop with a dict",
+        "process (KeyedProcess, a row out for each row in)",
+        "process_batches (KeyedBatchProcess)",
+        "map",
+    ],
+    "snapshot_cost": [
+        "10",
+        "100",
+        "1,000",
+        "1,000",
+        *(["10"] * 2),
+        *(["100"] * 2),
+        *(["1,000"] * 4),
+    ],
+}
+
+
+@pytest.fixture(autouse=True)
+def _benchmarks_can_be_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT))
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_a_benchmark_reports_all_its_rows(name: str) -> None:
+    module = importlib.import_module(f"benchmarks.{name}")
+    report = importlib.import_module("benchmarks.report")
+    tables = module.measure(report.TINY)
+    assert [row[0] for table in tables for row in table.rows] == ROWS[name]
+
+
+def test_the_report_is_written_where_it_is_asked_for(tmp_path: Path) -> None:
+    main = importlib.import_module("benchmarks.__main__").main
+    main(["--size", "tiny", "--only", "state_access", "--output", str(tmp_path / "report.md")])
+    text = (tmp_path / "report.md").read_text(encoding="utf-8")
+    assert "pyarrow" in text
+    assert "| ValueState get + update |" in text
+
+
+def test_a_row_of_the_wrong_length_is_refused() -> None:
+    report = importlib.import_module("benchmarks.report")
+    with pytest.raises(ValueError, match="1 cells for 2 columns"):
+        report.Table("times", ["a", "b"]).add("only one")
