@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import operator
 import random
@@ -709,7 +710,8 @@ def test_changing_an_object_changes_neither_live_state_nor_a_snapshot(
             dict(states.by_page.items())["x"],
         ]
 
-    before = read()
+    # A deep copy: what was read might be the kept object itself, and change with it.
+    before = copy.deepcopy(read())
     change(given)
     for returned in read():
         change(returned)

@@ -40,9 +40,9 @@ class Assembler:
         outputs = [self._output(spec, number) for number in range(len(spec.outputs))]
         self._wire(spec, members, outputs)
         gate = Gate(self._inputs(spec), self.grant)
-        slices = SliceSize(
-            self.tuning.slice_s, self.tuning.first_slice_rows, self.tuning.max_slice_rows
-        )
+        bounds = [member.operator.max_slice_rows for member in members]
+        most = min([self.tuning.max_slice_rows, *(b for b in bounds if b is not None)])
+        slices = SliceSize(self.tuning.slice_s, self.tuning.first_slice_rows, most)
         return Task(
             spec,
             self.worker,

@@ -111,13 +111,19 @@ class RunningAttempt:
             case Acknowledge():
                 self._on_acknowledge(message)
             case Decline(_, epoch, task, subtask, reason):
-                self._abort(epoch, f"{task}[{subtask}]: {reason}")
+                self._decline(epoch, f"{task}[{subtask}]: {reason}")
             case Ended(_, task, subtask):
                 self._progress.ended.add((task, subtask))
             case Committed(_, epoch, task, subtask):
                 self._progress.confirmed[(task, subtask)] = epoch
             case WorkerFailed(_, _, error):
                 self._fail(error)
+
+    def _decline(self, epoch: Epoch, reason: str) -> None:
+        """Once everyone has acknowledged, only the log decides what becomes of an epoch."""
+        pending = self.book.pending.get(epoch)
+        if pending is not None and not pending.is_committing:
+            self._abort(epoch, reason)
 
     def _is_own(self, message: Any) -> bool:
         return bool(message.attempt == self.number)
@@ -187,12 +193,17 @@ class RunningAttempt:
         storage = self._ports.storage
 
         def written(_: Any) -> None:
-            if not self.is_over and pending.epoch in self.book.pending:
+            if self.is_over:
+                self._close(pending, "the attempt ended before it was committed")
+            else:
                 self._claims.claim(record, lambda: self._won(pending, place, manifest), failed)
 
         def failed(error: Exception) -> None:
-            if not self.is_over:
-                self._abort(pending.epoch, f"the manifest could not be stored: {error}")
+            reason = f"the manifest could not be stored: {error}"
+            if self.is_over:
+                self._close(pending, reason)
+            else:
+                self._abort(pending.epoch, reason)
                 self._commit_next()
 
         self._writing(lambda: storage.write(place.path, data), written, failed)
@@ -231,6 +242,10 @@ class RunningAttempt:
     def pending_files(self) -> list[str]:
         """Files that pending epochs need."""
         return self.book.pending_files()
+
+    def _close(self, pending: PendingEpoch, reason: str) -> None:
+        now = self._ports.clock.monotonic()
+        self._owner.recorded([self.book.fail(pending.epoch, now, reason)])
 
     def _abort(self, epoch: Epoch, reason: str) -> None:
         """Give an epoch up. The job goes on, unless too many failed in a row."""

@@ -85,7 +85,7 @@ class Coordinator:
 
     def start(self) -> None:
         """Read the log and begin the first attempt of this leader."""
-        self._load(lambda history: choose_first(history, self._options.restore, self._damaged))
+        self._load()
 
     def receive(self, message: Any) -> None:
         """Take a message of a worker."""
@@ -104,7 +104,7 @@ class Coordinator:
         self._claims.tick(now)
         if self._restart_is_due(now):
             self._restart_at = None
-            self._load(lambda history: choose_latest(history, self._damaged))
+            self._load()
         if self._attempt is not None:
             self._attempt.tick(now)
 
@@ -132,8 +132,20 @@ class Coordinator:
 
     # ------------------------------------------------------------ beginning an attempt
 
-    def _load(self, choose: Callable[[History], EpochCommitted | None]) -> None:
-        storage = self._ports.storage
+    def _load(self) -> None:
+        """Read the log and what the next attempt starts from.
+
+        Until this leader has begun an attempt, that is what the user asked for; from then on it
+        is the latest epoch.
+        """
+        storage, damaged = self._ports.storage, frozenset(self._damaged)
+        restore, has_begun = self._options.restore, bool(self.attempts)
+
+        def choose(history: History) -> EpochCommitted | None:
+            if has_begun:
+                return choose_latest(history, damaged)
+            return choose_first(history, restore, damaged)
+
         self._ports.background.submit(
             lambda: load(storage, choose), self._on_loaded, self._on_load_failed
         )
@@ -156,7 +168,7 @@ class Coordinator:
             self._fenced(loaded.history.next_slot - 1)
         elif loaded.damage is not None:
             self._skip_damaged(loaded)
-        elif loaded.history.finished and not self.attempts:
+        elif loaded.is_finished and not self.attempts:
             self._end(Status.FINISHED)
         else:
             self._begin(loaded.history, loaded.manifest)
@@ -169,7 +181,7 @@ class Coordinator:
             self._fail_job(loaded.damage)
             return
         self._damaged.add(loaded.chosen.epoch)
-        self._load(lambda history: choose_latest(history, self._damaged))
+        self._load()
 
     def _begin(self, history: History, manifest: Manifest | None) -> None:
         try:
@@ -231,12 +243,9 @@ class Coordinator:
                 storage.delete(path)
             return kept
 
-        def done(kept: list[tuple[FileRef, Manifest]]) -> None:
-            self._retention.keep_older(kept)
-
         self._retention = Retention(retain)
         # A sweep that fails has deleted nothing that is needed; the next attempt sweeps again.
-        self._ports.background.submit(work, done, lambda _: None)
+        self._ports.background.submit(work, self._retention.keep_older, lambda _: None)
 
     # ------------------------------------------------------------ what an attempt tells
 
@@ -331,8 +340,9 @@ class Coordinator:
         self._end(Status.FAILED)
 
     def _end(self, status: Status) -> None:
-        self._restart_at = None
-        self.status = status
+        if not self.status.is_final:
+            self._restart_at = None
+            self.status = status
 
     def check_invariants(self) -> None:
         if self._attempt is None:

@@ -28,7 +28,7 @@ class InputChannel:
     id: ChannelId
     port: int
     queue: deque[Element] = field(default_factory=deque)
-    head_bytes: int | None = None
+    sizes: deque[int] = field(default_factory=deque)
     blocked: bool = False
     ended: bool = False
     expected: int = 0
@@ -43,8 +43,11 @@ class Gate:
         self._grant = grant
         self._ready: deque[int] = deque()
 
-    def put(self, id: ChannelId, sequence: int, element: Element) -> None:
-        """Take an element from the transport; a lost or repeated one ends the attempt."""
+    def put(self, id: ChannelId, sequence: int, element: Element, size_bytes: int) -> None:
+        """Take an element from the transport; a lost or repeated one ends the attempt.
+
+        ``size_bytes`` is granted back to the sender when the element has been consumed.
+        """
         number = self._index[id]
         channel = self.channels[number]
         if sequence != channel.expected:
@@ -53,6 +56,7 @@ class Gate:
             )
         channel.expected += 1
         channel.queue.append(element)
+        channel.sizes.append(size_bytes)
         if len(channel.queue) == 1 and not channel.blocked:
             self._ready.append(number)
 
@@ -64,16 +68,17 @@ class Gate:
         """The next slice, marker or end of input, and the number of its channel."""
         number = self._ready.popleft()
         channel = self.channels[number]
-        element, consumed = channel.queue[0], 0
-        if isinstance(element, pa.RecordBatch):
-            element, consumed = _slice(channel, element, max_rows)
-        else:
-            channel.queue.popleft()
+        element = channel.queue.popleft()
+        if isinstance(element, pa.RecordBatch) and element.num_rows > max_rows:
+            channel.queue.appendleft(element.slice(max_rows))
+            self._ready.append(number)
+            return number, element.slice(0, max_rows)
+        size_bytes = channel.sizes.popleft()
         if channel.queue:
             self._ready.append(number)
-        if consumed:
+        if size_bytes:
             # Last, because a sender on this worker may put the next batch in at once.
-            self._grant(channel.id, consumed)
+            self._grant(channel.id, size_bytes)
         return number, element
 
     def block(self, number: int) -> None:
@@ -98,15 +103,3 @@ class Gate:
         ready = {n for n, c in enumerate(self.channels) if c.queue and not c.blocked}
         assert ready == set(self._ready), f"ready {set(self._ready)} should be {ready}"
         assert len(ready) == len(self._ready), "a channel is listed as ready twice"
-
-
-def _slice(channel: InputChannel, batch: pa.RecordBatch, rows: int) -> tuple[pa.RecordBatch, int]:
-    """Up to so many rows of the first batch, and its size in bytes if they are its last."""
-    if channel.head_bytes is None:
-        channel.head_bytes = batch.nbytes
-    if batch.num_rows > rows:
-        channel.queue[0] = batch.slice(rows)
-        return batch.slice(0, rows), 0
-    channel.queue.popleft()
-    size_bytes, channel.head_bytes = channel.head_bytes, None
-    return batch, size_bytes

@@ -23,6 +23,11 @@ class Loaded:
     manifest: Manifest | None = None
     damage: DamagedFileError | None = None
 
+    @property
+    def is_finished(self) -> bool:
+        """Whether what was chosen is the end of a finished job."""
+        return self.history.finished and self.chosen == self.history.latest_epoch
+
 
 def load(storage: Storage, choose: Callable[[History], EpochCommitted | None]) -> Loaded:
     """Read the log and the manifest of the chosen epoch. Runs beside the loop."""
@@ -55,21 +60,19 @@ def choose_first(
             "choose another directory."
         )
     if isinstance(start, int):
-        return _by_number(history, start)
+        if history.epoch(start) is None:
+            known = [record.epoch for record in history.lineage_epochs()]
+            raise RestoreError(f"there is no epoch {start}; the history has {known}.")
+        return _newest(history.lineage_epochs(start), damaged)
     return choose_latest(history, damaged)
-
-
-def _by_number(history: History, number: int) -> EpochCommitted:
-    chosen = history.epoch(number)
-    if chosen is None:
-        known = [record.epoch for record in history.lineage_epochs()]
-        raise RestoreError(f"there is no epoch {number}; the history has {known}.")
-    return chosen
 
 
 def choose_latest(history: History, damaged: Collection[int]) -> EpochCommitted | None:
     """The latest epoch that is not known to be damaged; None where there is no epoch at all."""
-    lineage = history.lineage_epochs()
+    return _newest(history.lineage_epochs(), damaged)
+
+
+def _newest(lineage: tuple[EpochCommitted, ...], damaged: Collection[int]) -> EpochCommitted | None:
     for record in reversed(lineage):
         if record.epoch not in damaged:
             return record

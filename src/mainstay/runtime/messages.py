@@ -43,12 +43,17 @@ Element: TypeAlias = "pa.RecordBatch | Marker | EndOfInput"
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """An element on its way to another worker. ``sequence`` counts per channel, from zero."""
+    """An element on its way to another worker. ``sequence`` counts per channel, from zero.
+
+    ``size_bytes`` is what the sender paid for it: the receiver grants exactly that, because the
+    size of a batch may change on the way.
+    """
 
     attempt: Attempt
     channel: ChannelId
     sequence: int
     element: Element
+    size_bytes: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,8 @@ import pyarrow as pa
 
 from mainstay.runtime.messages import ChannelId, Element, EndOfInput, Marker
 
-Transmit = Callable[[ChannelId, int, Element], None]
+Transmit = Callable[[ChannelId, int, Element, int], None]
+"""Send an element: channel, sequence number, element, and the bytes of credit it costs."""
 
 
 class Partitioner(Protocol):
@@ -76,11 +77,11 @@ class OutputChannel:
         return self.credit_bytes > 0 or not isinstance(element, pa.RecordBatch)
 
     def _send(self, element: Element) -> None:
-        if isinstance(element, pa.RecordBatch):
-            self.credit_bytes -= element.nbytes
+        size_bytes = element.nbytes if isinstance(element, pa.RecordBatch) else 0
+        self.credit_bytes -= size_bytes
         sequence = self._sequence
         self._sequence += 1
-        self._transmit(self.id, sequence, element)
+        self._transmit(self.id, sequence, element, size_bytes)
 
 
 class Output:

@@ -49,7 +49,7 @@ def plan_restore(
 def schema_of(info: StateInfo) -> StateSchema:
     """How a manifest describes a declared state."""
     map_key = info.map_key.ddl if info.map_key is not None else None
-    return StateSchema(info.name, info.kind, info.value.ddl, map_key)
+    return StateSchema(info.name, info.kind, info.value.ddl, map_key, info.redistribute)
 
 
 def key_type_of(operator: OperatorSpec) -> str | None:
@@ -134,12 +134,11 @@ def _check_same(name: str, stored: StateSchema, declared: StateSchema) -> None:
 
 
 def _described(state: StateSchema) -> str:
-    types = (
-        state.value_type
-        if state.map_key_type is None
-        else (f"{state.map_key_type} to {state.value_type}")
-    )
-    return f"{state.kind} of {types}"
+    types = state.value_type
+    if state.map_key_type is not None:
+        types = f"{state.map_key_type} to {state.value_type}"
+    how = f" ({state.redistribute})" if state.redistribute is not None else ""
+    return f"{state.kind} of {types}{how}"
 
 
 def _distribute(

@@ -77,11 +77,17 @@ class Task:
         for member in self.members:
             progressed = member.operator.tick(now) or progressed
         self._report_confirmed()
-        if not all(output.has_room for output in self.outputs):
+        if not self._has_room():
             return progressed
         if isinstance(self._head, SourceOperator):
             return self._step_source(self._head) or progressed
         return self._step_gate() or progressed
+
+    def _has_room(self) -> bool:
+        """Whether what comes next can be taken: outputs and sinks may hold it back."""
+        return all(output.has_room for output in self.outputs) and not any(
+            sink.is_behind for sink in self._sinks
+        )
 
     def _step_source(self, source: SourceOperator) -> bool:
         if self.ended:
@@ -161,6 +167,7 @@ class Task:
     def on_abort(self, epoch: Epoch) -> None:
         if self._markers.on_abort(epoch):
             self.gate.unblock_all()
+        if self._markers.waiting_for is None:
             self._aligning_since = None
         self._durability.abort(epoch)
 

@@ -103,12 +103,15 @@ class Worker:
                     self._senders[channel] = sending
                     self._receivers[channel] = receiver
 
-    def _transmit(self, channel: ChannelId, sequence: int, element: Element) -> None:
+    def _transmit(
+        self, channel: ChannelId, sequence: int, element: Element, size_bytes: int
+    ) -> None:
         receiver = self._receivers[channel]
         if receiver == self.number:
-            self._gates[channel].put(channel, sequence, element)
+            self._gates[channel].put(channel, sequence, element, size_bytes)
         else:
-            self._ports.send(receiver, Data(self.attempt, channel, sequence, element))
+            data = Data(self.attempt, channel, sequence, element, size_bytes)
+            self._ports.send(receiver, data)
 
     def _grant(self, channel: ChannelId, size_bytes: int) -> None:
         sender = self._sending_worker[channel]
@@ -200,8 +203,8 @@ class Worker:
         if message.attempt != self.attempt:
             return
         match message:
-            case Data(_, channel, sequence, element):
-                self._gates[channel].put(channel, sequence, element)
+            case Data(_, channel, sequence, element, size_bytes):
+                self._gates[channel].put(channel, sequence, element, size_bytes)
             case Credit(_, channel, size_bytes):
                 self._senders[channel].grant(size_bytes)
             case Trigger(_, epoch):

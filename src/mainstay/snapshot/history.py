@@ -138,10 +138,10 @@ class History:
         """A committed epoch by its number, on whatever lineage."""
         return self._epochs.get(number)
 
-    def lineage_epochs(self) -> tuple[EpochCommitted, ...]:
-        """The epochs that the latest one builds on, and itself, oldest first."""
+    def lineage_epochs(self, of: int | None = None) -> tuple[EpochCommitted, ...]:
+        """The epochs that one builds on, and itself, oldest first; of the latest by default."""
         lineage = []
-        number = self._head
+        number = self._head if of is None else of
         while number is not None:
             lineage.append(self._epochs[number])
             number = self._parents[number]

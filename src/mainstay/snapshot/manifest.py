@@ -56,6 +56,7 @@ class StateSchema:
     kind: str
     value_type: str
     map_key_type: str | None = None
+    redistribute: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

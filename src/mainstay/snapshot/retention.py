@@ -48,4 +48,10 @@ def orphans(storage: Storage, kept: Iterable[tuple[FileRef, Manifest]], attempt:
         needed.add(place.path)
         needed.update(file.path for file in manifest.files())
     found = [*storage.list(MANIFEST_PREFIX), *storage.list(STATE_PREFIX)]
-    return [path for path in found if path not in needed and (attempt_of(path) or 0) < attempt]
+    return [path for path in found if path not in needed and _is_older(path, attempt)]
+
+
+def _is_older(path: str, attempt: int) -> bool:
+    # What carries no attempt was not written by one, and is not ours to delete.
+    found = attempt_of(path)
+    return found is not None and found < attempt

@@ -13,11 +13,25 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NoReturn, Protocol
 
-from mainstay.errors import StateTypeError
+from mainstay.errors import MainstayError, StateTypeError
 from mainstay.schema.transpose import shown
 from mainstay.state.declaration import StateInfo
 from mainstay.state.freezing import NAN
 from mainstay.state.values import PICKLED, ValueType
+
+
+class NoKey:
+    """Stands where there is no key. Looking anything up by it says so, at no cost elsewhere."""
+
+    def __hash__(self) -> int:
+        raise MainstayError(
+            "keyed state was used where there is no key: a broadcast row has none, and a function "
+            "over batches uses get_many and put_many. Keep what belongs to no key in an "
+            "OperatorListState."
+        )
+
+
+NO_KEY = NoKey()
 
 
 class KeyContext:
@@ -29,7 +43,7 @@ class KeyContext:
     __slots__ = ("key", "key_type")
 
     def __init__(self) -> None:
-        self.key: Any = None
+        self.key: Any = NO_KEY
         self.key_type: ValueType | None = None
 
 

@@ -13,6 +13,7 @@ from mainstay.snapshot.commitlog import read_history
 from mainstay.snapshot.manifest import Manifest, OperatorState
 from mainstay.snapshot.storage import Storage
 from mainstay.state.backends.heap import HeapBackend
+from mainstay.state.declaration import StateInfo
 from mainstay.state.operator import OperatorList
 
 
@@ -28,17 +29,33 @@ def committed_state(storage: Storage, job: JobSpec, uid: str, state: str) -> Any
     Keyed state comes as a dictionary from key to what ``get()`` would give; operator state as a
     list of lists, one for each subtask.
     """
-    spec = next(operator for _, operator in job.operators() if operator.uid == uid)
+    spec = _operator(job, uid)
     manifest = latest_manifest(storage)
     stored = manifest.operators.get(uid) if manifest is not None else None
-    info = next(info for info in spec.states if info.name == state)
+    info = _state(spec, state)
     if not info.is_keyed:
         return [] if stored is None else _units(stored, spec, state)
     return {} if stored is None else dict(_keyed(storage, job, spec, stored, state))
 
 
+def _operator(job: JobSpec, uid: str) -> OperatorSpec:
+    for _, operator in job.operators():
+        if operator.uid == uid:
+            return operator
+    known = sorted(operator.uid for _, operator in job.operators())
+    raise KeyError(f"there is no operator {uid!r}; the job has {known}")
+
+
+def _state(spec: OperatorSpec, name: str) -> StateInfo:
+    for info in spec.states:
+        if info.name == name:
+            return info
+    known = sorted(info.name for info in spec.states)
+    raise KeyError(f"operator {spec.uid!r} has no state {name!r}; it has {known}")
+
+
 def _units(stored: OperatorState, spec: OperatorSpec, state: str) -> list[list[Any]]:
-    info = next(info for info in spec.states if info.name == state)
+    info = _state(spec, state)
     found = []
     for subtask in stored.subtasks:
         handle = OperatorList(info)

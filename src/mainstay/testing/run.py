@@ -146,6 +146,11 @@ def replaced(
 def _with_source(operator: LogicalOperator, source: Source) -> LogicalOperator:
     if operator.source is None:
         raise GraphError(f"inputs names {operator.uid!r}, which is no source.")
+    if not isinstance(source, Source):
+        raise GraphError(
+            f"the input for {operator.uid!r} is a {type(source).__name__}; give it as "
+            'rows("schema", [...]).'
+        )
     if source.schema != operator.schema:
         assert operator.schema is not None
         raise GraphError(

@@ -320,18 +320,21 @@ def test_a_function_that_cannot_be_shipped_is_named_with_the_remedy() -> None:
     refused(env.plan, "operator 'locked' (map)", "lock", "open()")
 
 
+LOCK = threading.Lock()
+
+
+class Locked(ms.KeyedProcess):
+    """Found by its name and so shipped without its contents; the state's function is not."""
+
+    total = ms.ReducingState("long", lambda a, b: (LOCK, a + b)[1])
+
+    def process(self, row: Any, ctx: Any) -> Any:
+        return None
+
+
 def test_a_state_that_cannot_be_shipped_is_named_with_its_operator() -> None:
-    lock = threading.Lock()
-
-    class Locked(ms.KeyedProcess):
-        total = ms.ReducingState("long", lambda a, b: (lock, a + b)[1])
-
-        def process(self, row: Any, ctx: Any) -> Any:
-            return None
-
     env = ms.Environment()
     keyed = source(env).key_by("k")
-    # The class is found by name where it can be imported: only the state's function is shipped.
     keyed.process(Locked(), SCHEMA, uid="locked").sink(Memory(), uid="out")
     refused(env.plan, "operator 'locked' (process)", "lock")
 

@@ -37,7 +37,8 @@ class Input:
 
     def put(self, channel: int, *elements: Any) -> None:
         for element in elements:
-            self.gate.put(ChannelId(channel), self._sequences[channel], element)
+            size_bytes = element.nbytes if isinstance(element, pa.RecordBatch) else 0
+            self.gate.put(ChannelId(channel), self._sequences[channel], element, size_bytes)
             self._sequences[channel] += 1
 
     def run(self) -> list[Any]:

@@ -23,6 +23,12 @@ def gate_of(*ids: int) -> tuple[Gate, Grants]:
     return Gate([InputChannel(ChannelId(id), port=0) for id in ids], grants), grants
 
 
+def put(gate: Gate, id: ChannelId, sequence: int, element: Any) -> None:
+    """Put an element in at the size it has here."""
+    size_bytes = element.nbytes if isinstance(element, pa.RecordBatch) else 0
+    gate.put(id, sequence, element, size_bytes)
+
+
 def values(element: Any) -> list[int]:
     found: list[int] = element.column(0).to_pylist()
     return found
@@ -45,22 +51,22 @@ def test_an_empty_gate_is_not_ready() -> None:
 def test_channels_are_taken_from_in_turn(numbers: Batch) -> None:
     gate, _ = gate_of(4, 5)
     for sequence, value in enumerate((1, 2, 3)):
-        gate.put(ChannelId(4), sequence, numbers(value))
-    gate.put(ChannelId(5), 0, numbers(10))
+        put(gate, ChannelId(4), sequence, numbers(value))
+    put(gate, ChannelId(5), 0, numbers(10))
     assert taken(gate) == [(0, [1]), (1, [10]), (0, [2]), (0, [3])]
 
 
 def test_a_large_batch_comes_in_slices_between_which_other_channels_come(numbers: Batch) -> None:
     gate, _ = gate_of(4, 5)
-    gate.put(ChannelId(4), 0, numbers(1, 2, 3, 4, 5))
-    gate.put(ChannelId(5), 0, numbers(10))
+    put(gate, ChannelId(4), 0, numbers(1, 2, 3, 4, 5))
+    put(gate, ChannelId(5), 0, numbers(10))
     assert taken(gate, 2) == [(0, [1, 2]), (1, [10]), (0, [3, 4]), (0, [5])]
 
 
 def test_credit_for_a_batch_comes_back_whole_with_its_last_slice(numbers: Batch) -> None:
     gate, grants = gate_of(4)
     batch = numbers(1, 2, 3, 4, 5)
-    gate.put(ChannelId(4), 0, batch)
+    put(gate, ChannelId(4), 0, batch)
     gate.take(2)
     gate.take(2)
     assert grants == []
@@ -68,10 +74,26 @@ def test_credit_for_a_batch_comes_back_whole_with_its_last_slice(numbers: Batch)
     assert grants == [(4, batch.nbytes)]
 
 
+def test_credit_is_what_the_sender_paid_whatever_the_size_is_here(numbers: Batch) -> None:
+    gate, grants = gate_of(4, 5)
+    gate.put(ChannelId(4), 0, numbers(1, 2, 3), 1000)
+    gate.put(ChannelId(5), 0, numbers(1, 2, 3), 1)
+    taken(gate, 2)
+    assert sorted(grants) == [(4, 1000), (5, 1)]
+
+
+def test_a_batch_that_cost_nothing_gives_nothing_back(numbers: Batch) -> None:
+    gate, grants = gate_of(4)
+    gate.put(ChannelId(4), 0, numbers(1), 0)
+    gate.put(ChannelId(4), 1, numbers(2), 16)
+    assert taken(gate) == [(0, [1]), (0, [2])]
+    assert grants == [(4, 16)]
+
+
 def test_markers_and_ends_give_no_credit(numbers: Batch) -> None:
     gate, grants = gate_of(4)
-    gate.put(ChannelId(4), 0, Marker(Epoch(1)))
-    gate.put(ChannelId(4), 1, EndOfInput())
+    put(gate, ChannelId(4), 0, Marker(Epoch(1)))
+    put(gate, ChannelId(4), 1, EndOfInput())
     assert gate.take(10) == (0, Marker(Epoch(1)))
     assert gate.take(10) == (0, EndOfInput())
     assert grants == []
@@ -79,11 +101,11 @@ def test_markers_and_ends_give_no_credit(numbers: Batch) -> None:
 
 def test_a_blocked_channel_is_not_ready_whatever_arrives(numbers: Batch) -> None:
     gate, grants = gate_of(4, 5)
-    gate.put(ChannelId(4), 0, Marker(Epoch(1)))
-    gate.put(ChannelId(4), 1, numbers(1))
+    put(gate, ChannelId(4), 0, Marker(Epoch(1)))
+    put(gate, ChannelId(4), 1, numbers(1))
     number, _ = gate.take(10)
     gate.block(number)
-    gate.put(ChannelId(4), 2, numbers(2))
+    put(gate, ChannelId(4), 2, numbers(2))
     gate.check_invariants()
     assert not gate.is_ready
     assert grants == []
@@ -91,11 +113,11 @@ def test_a_blocked_channel_is_not_ready_whatever_arrives(numbers: Batch) -> None
 
 def test_unblocking_makes_what_waited_ready_in_its_order(numbers: Batch) -> None:
     gate, _ = gate_of(4, 5)
-    gate.put(ChannelId(4), 0, Marker(Epoch(1)))
+    put(gate, ChannelId(4), 0, Marker(Epoch(1)))
     gate.take(10)
     gate.block(0)
-    gate.put(ChannelId(4), 1, numbers(1))
-    gate.put(ChannelId(4), 2, numbers(2))
+    put(gate, ChannelId(4), 1, numbers(1))
+    put(gate, ChannelId(4), 2, numbers(2))
     gate.unblock_all()
     gate.check_invariants()
     assert taken(gate) == [(0, [1]), (0, [2])]
@@ -103,7 +125,7 @@ def test_unblocking_makes_what_waited_ready_in_its_order(numbers: Batch) -> None
 
 def test_unblocking_a_channel_that_is_not_blocked_lists_it_once(numbers: Batch) -> None:
     gate, _ = gate_of(4)
-    gate.put(ChannelId(4), 0, numbers(1))
+    put(gate, ChannelId(4), 0, numbers(1))
     gate.unblock_all()
     gate.check_invariants()
     assert taken(gate) == [(0, [1])]
@@ -111,23 +133,23 @@ def test_unblocking_a_channel_that_is_not_blocked_lists_it_once(numbers: Batch) 
 
 def test_a_gap_in_the_sequence_is_an_error_that_names_the_channel(numbers: Batch) -> None:
     gate, _ = gate_of(4)
-    gate.put(ChannelId(4), 0, numbers(1))
+    put(gate, ChannelId(4), 0, numbers(1))
     with pytest.raises(ProtocolError, match="channel 4 expected element 1 and got 2"):
-        gate.put(ChannelId(4), 2, numbers(3))
+        put(gate, ChannelId(4), 2, numbers(3))
 
 
 def test_a_repeated_element_is_an_error(numbers: Batch) -> None:
     gate, _ = gate_of(4)
-    gate.put(ChannelId(4), 0, numbers(1))
+    put(gate, ChannelId(4), 0, numbers(1))
     with pytest.raises(ProtocolError, match="channel 4 expected element 1 and got 0"):
-        gate.put(ChannelId(4), 0, numbers(1))
+        put(gate, ChannelId(4), 0, numbers(1))
 
 
 def test_sequences_are_counted_per_channel(numbers: Batch) -> None:
     gate, _ = gate_of(4, 5)
-    gate.put(ChannelId(4), 0, numbers(1))
-    gate.put(ChannelId(5), 0, numbers(2))
-    gate.put(ChannelId(4), 1, numbers(3))
+    put(gate, ChannelId(4), 0, numbers(1))
+    put(gate, ChannelId(5), 0, numbers(2))
+    put(gate, ChannelId(4), 1, numbers(3))
     assert taken(gate) == [(0, [1]), (1, [2]), (0, [3])]
 
 

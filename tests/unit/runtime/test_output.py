@@ -17,11 +17,16 @@ MARKER = Marker(Epoch(1))
 
 
 class Wire(list[tuple[int, int, Any]]):
-    """What was sent: channel, sequence, and the rows or the control element."""
+    """What was sent: channel, sequence, and the rows or the control element; and at what price."""
 
-    def __call__(self, channel: ChannelId, sequence: int, element: Any) -> None:
+    def __init__(self) -> None:
+        super().__init__()
+        self.prices: list[int] = []
+
+    def __call__(self, channel: ChannelId, sequence: int, element: Any, size_bytes: int) -> None:
         shown = element.column(0).to_pylist() if isinstance(element, pa.RecordBatch) else element
         self.append((channel, sequence, shown))
+        self.prices.append(size_bytes)
 
     @property
     def elements(self) -> list[Any]:
@@ -56,6 +61,15 @@ def test_credit_is_used_up_by_the_bytes_that_are_sent(wire: Wire, numbers: Batch
     assert channel.credit_bytes == 7 * ROW_BYTES
     channel.grant(3 * ROW_BYTES)
     assert channel.credit_bytes == 10 * ROW_BYTES
+
+
+def test_the_receiver_is_told_the_price_of_every_element(wire: Wire, numbers: Batch) -> None:
+    channel = channel_of(wire, 2)
+    send(channel, numbers(1, 2, 3), numbers(4))
+    channel.send_control(MARKER)
+    channel.grant(3 * ROW_BYTES)
+    assert wire.elements == [[1, 2, 3], [4], MARKER]
+    assert wire.prices == [3 * ROW_BYTES, ROW_BYTES, 0]
 
 
 def test_one_batch_may_overdraw_the_credit(wire: Wire, numbers: Batch) -> None:

@@ -55,6 +55,21 @@ class Rekinded(ms.KeyedProcess):
         return None
 
 
+class Dealt(ms.Process):
+    seen = ms.OperatorListState("string", redistribute="split")
+
+    def process(self, row: Any, ctx: Any) -> Any:
+        return None
+
+
+class United(Dealt):
+    seen = ms.OperatorListState("string", redistribute="union")
+
+
+class Copied(Dealt):
+    seen = ms.OperatorListState("string", redistribute="broadcast")
+
+
 class Extended(Count):
     extra = ms.ListState("string")
 
@@ -74,6 +89,14 @@ def job(
         stream = stream.rebalance().map(lambda row: row, "k string, n long", uid="extra")
     counted = stream.key_by(key).process(function or Count(), "k string", uid=uid)
     counted.sink(Memory(), uid="out")
+    return env.plan()
+
+
+def listing(function: ms.Process) -> JobSpec:
+    """A job with a list per subtask."""
+    env = ms.Environment(parallelism=2)
+    rows = env.source(Rows("k string, n long", []), uid="rows")
+    rows.process(function, "k string", uid="list").sink(Memory(), uid="out")
     return env.plan()
 
 
@@ -305,6 +328,40 @@ def test_a_changed_type_of_a_map_names_keys_and_values() -> None:
     stored = replace(stored, operators={**stored.operators, "count": replace(count, states=states)})
     with pytest.raises(RestoreError, match=r"stored as map of int to long .* string to long"):
         plan(stored, job())
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "was", "now"),
+    [
+        (Dealt, United, "split", "union"),
+        (United, Dealt, "union", "split"),
+        (Copied, United, "broadcast", "union"),
+    ],
+)
+def test_another_way_of_redistribution_is_refused_with_both(
+    before: type[ms.Process], after: type[ms.Process], was: str, now: str
+) -> None:
+    with pytest.raises(RestoreError) as refused:
+        plan(manifest(listing(before())), listing(after()))
+    assert str(refused.value) == (
+        f"state 'list.seen' was stored as operator-list of string ({was}) and is now declared as "
+        f"operator-list of string ({now}). Declare it as before, or give it another name to start "
+        "empty."
+    )
+
+
+@pytest.mark.parametrize("function", [Dealt, United, Copied])
+def test_the_way_of_redistribution_is_stored_and_fits_itself(function: type[ms.Process]) -> None:
+    stored = Manifest.from_bytes(manifest(listing(function())).to_bytes())
+    (seen,) = stored.operators["list"].states
+    assert seen.redistribute == function.__dict__["seen"].redistribute
+    assert plan(stored, listing(function())).report == ()
+
+
+def test_keyed_state_has_no_way_of_redistribution() -> None:
+    stored = manifest(job())
+    assert {state.redistribute for state in stored.operators["count"].states} == {None}
+    assert {state.redistribute for state in stored.operators["rows"].states} == {"split"}
 
 
 def test_a_changed_key_type_is_refused_with_both_types() -> None:

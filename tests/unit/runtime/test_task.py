@@ -89,7 +89,8 @@ class RecordingGate(Gate):
 
     def feed(self, number: int, *elements: Any) -> None:
         for element in elements:
-            self.put(self.channels[number].id, self.sequences[number], element)
+            size_bytes = element.nbytes if isinstance(element, pa.RecordBatch) else 0
+            self.put(self.channels[number].id, self.sequences[number], element, size_bytes)
             self.sequences[number] += 1
 
     def block(self, number: int) -> None:
@@ -229,6 +230,21 @@ def test_alignment_time_starts_anew_after_an_abort(subject: Subject) -> None:
     subject.run()
     (acknowledged,) = subject.world.told(Acknowledge)
     assert (acknowledged.epoch, acknowledged.figures.alignment_s) == (2, 0.0)
+
+
+def test_alignment_time_starts_anew_after_an_abort_at_least_once_too(world: Any) -> None:
+    subject = Subject(world, 2, aligned=False)
+    subject.gate.feed(0, Marker(Epoch(1)))
+    subject.run()
+    world.clock.advance(9.0)
+    subject.task.on_abort(Epoch(1))
+    subject.gate.feed(0, Marker(Epoch(2)))
+    subject.run()
+    world.clock.advance(0.5)
+    subject.gate.feed(1, Marker(Epoch(2)))
+    subject.run()
+    (acknowledged,) = world.told(Acknowledge)
+    assert (acknowledged.epoch, acknowledged.figures.alignment_s) == (2, 0.5)
 
 
 def test_at_least_once_goes_on_reading_behind_a_marker(world: Any, numbers: Batch) -> None:

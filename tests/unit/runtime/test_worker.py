@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -12,7 +12,7 @@ import pytest
 import mainstay as ms
 from mainstay.connectors import Memory, Rows
 from mainstay.errors import DamagedFileError, ProtocolError, UserFunctionError
-from mainstay.runtime.connector import Split
+from mainstay.runtime.connector import Polled, Source, Split, SplitReader
 from mainstay.runtime.messages import (
     AbortEpoch,
     Acknowledge,
@@ -32,8 +32,11 @@ from mainstay.runtime.messages import (
     Release,
     Trigger,
 )
+from mainstay.runtime.operators.sink import MAX_BEHIND
+from mainstay.runtime.operators.source import QUIET_S
 from mainstay.runtime.spec import JobSpec, Tuning
 from mainstay.runtime.stateful import RestoredState
+from mainstay.schema import to_schema
 from mainstay.state.hashing import key_groups
 from mainstay.state.keygroups import range_of
 from mainstay.state.operator import OperatorList
@@ -55,6 +58,24 @@ class Total(ms.KeyedProcess):
 
     def close(self) -> None:
         self.closed.append("total")
+
+
+class Quiet(Source):
+    """Has one split and never a row."""
+
+    schema = to_schema(SCHEMA)
+    bounded = False
+
+    def plan(self, seen: frozenset[str]) -> Sequence[Split]:
+        return []
+
+    def read(self, split: Split, offset: Any) -> SplitReader:
+        return QuietReader()
+
+
+class QuietReader(SplitReader):
+    def poll(self, max_rows: int) -> Polled:
+        return Polled(None, 0)
 
 
 def own_keys(worker: int, count: int) -> list[str]:
@@ -93,6 +114,12 @@ def batch(*rows: tuple[str, int]) -> pa.RecordBatch:
     return pa.record_batch([pa.array(keys), pa.array(values, pa.int64())], names=["k", "n"])
 
 
+def data(channel: ChannelId, sequence: int, element: Any, attempt: Attempt = ATTEMPT) -> Data:
+    """An element on its way, at the size it has here."""
+    size_bytes = element.nbytes if isinstance(element, pa.RecordBatch) else 0
+    return Data(attempt, channel, sequence, element, size_bytes)
+
+
 class Peer:
     """What the other worker sends to worker 0."""
 
@@ -103,7 +130,7 @@ class Peer:
 
     def send(self, *elements: Any) -> None:
         for element in elements:
-            self.run.receive(Data(ATTEMPT, self.channel, self.sequence, element))
+            self.run.receive(data(self.channel, self.sequence, element))
             self.sequence += 1
 
 
@@ -295,6 +322,26 @@ def test_a_sink_commits_on_completion_and_says_so(
     assert world.told(Committed) == [Committed(ATTEMPT, Epoch(1), "totals", 0)]
 
 
+def test_a_task_whose_sink_is_behind_takes_nothing_until_it_has_caught_up(
+    world: Any, job: JobSpec, start_worker: Start, sink: Memory
+) -> None:
+    run = start_worker(world, job)
+    peer = Peer(run, job)
+    for epoch in range(1, MAX_BEHIND + 2):
+        peer.send(batch((MINE[0], 1)), Marker(Epoch(epoch)))
+        run.receive(Trigger(ATTEMPT, Epoch(epoch)))
+        run.settle(background=False)
+        run.receive(EpochComplete(ATTEMPT, Epoch(epoch)))
+    assert len(world.sent(Credit, to=1)) == MAX_BEHIND + 1, "all so far was taken"
+    peer.send(batch((MINE[0], 100)))
+    run.settle(background=False)
+    assert len(world.sent(Credit, to=1)) == MAX_BEHIND + 1
+    run.settle()
+    assert len(world.sent(Credit, to=1)) == MAX_BEHIND + 2
+    assert sink.rows() == [(MINE[0], n + 1) for n in range(MAX_BEHIND + 1)]
+    assert world.told(Committed)[-1].epoch == MAX_BEHIND + 1
+
+
 # ---------------------------------------------------------------- restoring
 
 
@@ -373,7 +420,7 @@ def test_messages_of_other_attempts_are_refused(
     run = start_worker(world, job)
     other = Attempt(attempt)
     world.forget()
-    run.receive(Data(other, channel(job, 1, 0), 5, batch((MINE[0], 1))))
+    run.receive(data(channel(job, 1, 0), 5, batch((MINE[0], 1)), other))
     run.receive(Trigger(other, Epoch(1)))
     run.receive(AssignSplits(other, "rows", 0, (Split("rows-0-4", [0, 4]),), True))
     run.receive(EpochComplete(other, Epoch(1)))
@@ -397,9 +444,9 @@ def test_credit_of_another_attempt_is_refused(
 
 def test_a_gap_in_a_channel_is_a_broken_rule(world: Any, job: JobSpec, start_worker: Start) -> None:
     run = start_worker(world, job)
-    run.receive(Data(ATTEMPT, channel(job, 1, 0), 0, batch((MINE[0], 1))))
+    run.receive(data(channel(job, 1, 0), 0, batch((MINE[0], 1))))
     with pytest.raises(ProtocolError, match="expected element 1 and got 2"):
-        run.receive(Data(ATTEMPT, channel(job, 1, 0), 2, batch((MINE[0], 3))))
+        run.receive(data(channel(job, 1, 0), 2, batch((MINE[0], 3))))
 
 
 def test_an_error_of_user_code_names_the_operator(
@@ -425,9 +472,42 @@ def test_without_credit_a_source_stops_and_goes_on_when_it_is_granted(
     run.settle()
     sent = world.sent(Data, to=1)
     assert len(sent) == 1
-    run.receive(Credit(ATTEMPT, sent[0].channel, sent[0].element.nbytes))
+    run.receive(Credit(ATTEMPT, sent[0].channel, sent[0].size_bytes))
     run.settle()
     assert len(world.sent(Data, to=1)) == 2
+
+
+def test_what_a_sender_paid_is_granted_back_whatever_arrived(
+    world: Any, job: JobSpec, start_worker: Start
+) -> None:
+    run = start_worker(world, job)
+    incoming = channel(job, sender=1, receiver=0)
+    run.receive(Data(ATTEMPT, incoming, 0, batch((MINE[0], 1)), 12_345))
+    run.settle()
+    assert world.sent(Credit, to=1) == [Credit(ATTEMPT, incoming, 12_345)]
+
+
+def test_what_is_sent_says_what_was_paid_for_it(
+    world: Any, job: JobSpec, start_worker: Start
+) -> None:
+    run = start_worker(world, job, tuning=Tuning(window_bytes=1000))
+    assign(run)
+    run.settle()
+    rows, end = world.sent(Data, to=1)
+    assert rows.size_bytes == rows.element.nbytes > 0
+    assert run.worker._senders[rows.channel].credit_bytes == 1000 - rows.size_bytes
+    assert (end.element, end.size_bytes) == (EndOfInput(), 0)
+
+
+def test_a_worker_whose_source_is_quiet_rests_until_it_is_to_be_asked_again(
+    world: Any, start_worker: Start
+) -> None:
+    env = ms.Environment(parallelism=1)
+    env.source(Quiet(), uid="rows").sink(Memory(), uid="out")
+    run = start_worker(world, env.plan())
+    run.receive(AssignSplits(ATTEMPT, "rows", 0, (Split("a"),), False))
+    run.settle()
+    assert run.worker.deadline() == world.clock.now + QUIET_S
 
 
 def test_a_marker_passes_a_channel_that_has_no_credit_but_keeps_its_place(
@@ -443,7 +523,7 @@ def test_a_marker_passes_a_channel_that_has_no_credit_but_keeps_its_place(
     run.receive(Trigger(ATTEMPT, Epoch(1)))
     run.settle()
     (sent,) = world.sent(Data, to=1)
-    run.receive(Credit(ATTEMPT, sent.channel, sent.element.nbytes))
+    run.receive(Credit(ATTEMPT, sent.channel, sent.size_bytes))
     elements = [message.element for message in world.sent(Data, to=1)]
     assert isinstance(elements[1], pa.RecordBatch)
     assert elements[2] == Marker(Epoch(1))

@@ -80,6 +80,8 @@ def test_only_what_is_durable_is_merged():
     chain.add(Segment("frozen", frozen={}))
     chain.add(Segment("later", ref=ref("later")))
     assert begun(chain, longest=2) == (["s0", "s1", "s2", "s3"], True)
+    chain.end_compaction(ref("merged"))
+    assert ids(chain) == ["merged", "frozen", "later"]
 
 
 def test_one_compaction_runs_at_a_time():

@@ -15,9 +15,10 @@ import pyarrow.compute as pc
 import pytest
 
 import mainstay as ms
-from mainstay.connectors import Memory
+from mainstay.connectors import Memory, Polled, Source, Split, SplitReader
 from mainstay.errors import GraphError, JobFailedError, SchemaError, UserFunctionError
 from mainstay.runtime.options import SnapshotOptions
+from mainstay.schema import rows_to_batch, to_schema
 from mainstay.testing import Result, SimulationSettings, rows, run
 
 SCHEMA = "k string, n long"
@@ -536,6 +537,42 @@ def test_runs_of_this_size_do_crash_and_are_restored_from_epochs() -> None:
         restored += any(record.restored_from is not None for record in result.attempts)
     assert crashed >= 6
     assert restored >= 2
+
+
+class Generous(Source):
+    """Gives many rows at a poll, however few are asked for: one poll goes out in many pieces."""
+
+    schema = to_schema("k string, n long")
+
+    def plan(self, seen: frozenset[str]) -> list[Split]:
+        return [Split("all")]
+
+    def read(self, split: Split, offset: Any) -> SplitReader:
+        return _GenerousReader(offset or 0)
+
+
+class _GenerousReader(SplitReader):
+    def __init__(self, position: int) -> None:
+        self._position = position
+
+    def poll(self, max_rows: int) -> Polled:
+        taken = VALUES[self._position : self._position + 150]
+        self._position += len(taken)
+        batch = rows_to_batch(taken, Generous.schema, "a poll")
+        return Polled(batch, self._position, finished=self._position >= len(VALUES))
+
+
+def test_a_source_is_restored_in_the_middle_of_a_poll() -> None:
+    def build(env: ms.Environment) -> None:
+        generous = env.source(Generous(), uid="in", parallelism=1)
+        generous.key_by("k").process(Sum(), SCHEMA, uid="sum").sink(Memory(), uid="out")
+
+    restored = 0
+    for seed in range(16):
+        result = run(build, parallelism=2, seed=seed, crashes=4)
+        assert Counter(result.output("out")) == Counter(running_sums())
+        restored += any(record.restored_from is not None for record in result.attempts)
+    assert restored > 0
 
 
 # ---------------------------------------------------------------- errors

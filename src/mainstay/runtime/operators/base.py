@@ -10,6 +10,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -22,6 +23,9 @@ from mainstay.state.keyed import KeyContext
 from mainstay.state.operator import OperatorList
 
 Emit = Callable[[pa.RecordBatch], None]
+
+_PACKAGE = str(Path(__file__).parents[2])
+"""Where this package lies: frames of the traceback from there are not the user's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +62,9 @@ class Operator:
 
     context: OperatorContext
     out: Emit
+    max_slice_rows: int | None = None
+    """How many rows it may be given at a time, where it calls a function for each of them: the
+    first slice after the function turns slow is over before long."""
 
     def open(self, context: OperatorContext) -> None:
         """State is restored by now."""
@@ -92,7 +99,7 @@ def user_error(context: OperatorContext, error: Exception) -> Exception:
     if isinstance(error, UserFunctionError):
         return error
     frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if "/mainstay/" not in frame.filename.replace("\\", "/")]
+    own = [frame for frame in frames if not frame.filename.startswith(_PACKAGE)]
     if isinstance(error, MainstayError) and not own:
         return error
     text = "".join(traceback.format_list(own or frames))

@@ -16,6 +16,7 @@ import pyarrow as pa
 from mainstay.runtime.messages import Epoch
 from mainstay.runtime.operators.base import Operator, OperatorContext, ProcessContext, user_error
 from mainstay.runtime.operators.rows import (
+    ROW_FUNCTION_ROWS,
     close_function,
     collect,
     fitted,
@@ -24,6 +25,7 @@ from mainstay.runtime.operators.rows import (
 )
 from mainstay.runtime.spec import KeySpec
 from mainstay.schema import batch_to_rows, row_class, rows_to_batch
+from mainstay.state.keyed import NO_KEY
 
 
 class KeyReader:
@@ -85,6 +87,8 @@ class KeyedFunction(Operator):
 class KeyedRows(KeyedFunction):
     """A ``KeyedProcess`` function, called once per row."""
 
+    max_slice_rows = ROW_FUNCTION_ROWS
+
     def __init__(
         self, function: Any, key: KeySpec, input_schema: pa.Schema, output_schema: pa.Schema
     ) -> None:
@@ -107,6 +111,8 @@ class KeyedRows(KeyedFunction):
 class CoKeyedRows(KeyedFunction):
     """A ``CoKeyedProcess`` function: two inputs, one state; the right one may be broadcast."""
 
+    max_slice_rows = ROW_FUNCTION_ROWS
+
     def __init__(
         self,
         function: Any,
@@ -127,7 +133,7 @@ class CoKeyedRows(KeyedFunction):
         try:
             if reader is None:
                 rows = batch_to_rows(batch, self._rows[port])
-                keys: list[Any] = [None] * len(rows)
+                keys: list[Any] = [NO_KEY] * len(rows)
             else:
                 rows, keys = reader.rows(batch), reader.keys(batch)
             out = run_rows(method, self._view, keys, rows)
@@ -179,6 +185,7 @@ class KeyedBatches(KeyedFunction):
         self._reader = KeyReader(key, input_schema)
 
     def process(self, batch: pa.RecordBatch, port: int) -> None:
+        self._view.key = NO_KEY
         try:
             result = self._function.process(self._grouped(batch), self._view)
             if isinstance(result, pa.RecordBatch):

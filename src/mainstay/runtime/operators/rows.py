@@ -19,9 +19,13 @@ from mainstay.runtime.operators.base import (
 )
 from mainstay.schema import batch_to_rows, format_schema, row_class, rows_to_batch
 
+ROW_FUNCTION_ROWS = 2048
+
 
 class RowOperator(Operator):
     """Turns batches into rows, calls a function for each, and gathers what it gives."""
+
+    max_slice_rows = ROW_FUNCTION_ROWS
 
     def __init__(self, function: Any, input_schema: pa.Schema, output_schema: pa.Schema) -> None:
         self._function = function
@@ -84,6 +88,8 @@ class ProcessRows(RowOperator):
 class FilterRows(Operator):
     """Keeps the rows for which a function of the row is true."""
 
+    max_slice_rows = ROW_FUNCTION_ROWS
+
     def __init__(self, function: Callable[[Any], Any], schema: pa.Schema) -> None:
         self._function = function
         self._row = row_class(schema)
@@ -117,6 +123,8 @@ class MapBatches(Operator):
 
 class AddKey(Operator):
     """Appends the key that a function of the row gives, as a column that rows do not show."""
+
+    max_slice_rows = ROW_FUNCTION_ROWS
 
     def __init__(self, function: Callable[[Any], Any], schema: pa.Schema, key: pa.Field) -> None:
         self._function = function
@@ -156,6 +164,9 @@ def fitted(result: Any, schema: pa.Schema, uid: str) -> pa.RecordBatch:
         )
     if result.schema.names != schema.names:
         raise _misfit(result, schema, uid)
+    for column, field in zip(result.columns, schema, strict=True):
+        if column.null_count and not field.nullable:
+            raise SchemaError(f"operator {uid!r}: column {field.name!r} is NOT NULL but has nulls.")
     if result.schema.types == schema.types:
         return result
     try:

@@ -20,6 +20,8 @@ from mainstay.state.declaration import OperatorListState, StateInfo
 
 RETRY_S = 0.5
 MAX_RETRIES = 20
+MAX_BEHIND = 4
+"""Completed epochs that may wait for their commit before the sink stops taking rows."""
 
 
 class SinkState:
@@ -61,6 +63,12 @@ class SinkOperator(Operator):
         if self._prepared:
             self._complete = Epoch(max(prepared.epoch for prepared in self._prepared))
             self._commit()
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether so many completed epochs wait for the target that no more rows are taken."""
+        waiting = {prepared.epoch for prepared in self._prepared}
+        return len([epoch for epoch in waiting if epoch <= self._complete]) > MAX_BEHIND
 
     @property
     def confirmed(self) -> Epoch:

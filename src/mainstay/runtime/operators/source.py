@@ -17,7 +17,11 @@ from mainstay.errors import MainstayError, SourceError
 from mainstay.runtime.connector import Polled, Source, Split, SplitReader
 from mainstay.runtime.messages import Epoch
 from mainstay.runtime.operators.base import Operator, OperatorContext
+from mainstay.schema import format_schema
 from mainstay.state.declaration import OperatorListState, StateInfo
+
+QUIET_S = 0.01
+"""How long a split that had nothing to give is left alone."""
 
 
 class SourceState:
@@ -42,6 +46,7 @@ class ReadingSplit:
     after: Any = None
     finished: bool = False
     polling: bool = False
+    quiet_until: float = 0.0
 
     def to_unit(self) -> str:
         skip = self.emitted + self.to_skip
@@ -54,9 +59,19 @@ class ReadingSplit:
         split = Split(unit["id"], unit["data"])
         return ReadingSplit(split, offset=unit["offset"], to_skip=unit["skip"])
 
-    def take_poll(self, polled: Polled) -> None:
+    @property
+    def is_idle(self) -> bool:
+        """Whether it has neither rows nor a poll under way, and is not at its end."""
+        return self.rows is None and not self.polling and not self.finished
+
+    def wants_poll(self, now: float) -> bool:
+        return self.is_idle and now >= self.quiet_until
+
+    def take_poll(self, polled: Polled, now: float) -> None:
         """Keep what a poll gave, without the rows that were emitted before a restore."""
         batch = polled.batch
+        if batch is None or not batch.num_rows:
+            self.quiet_until = now + QUIET_S
         self.after, self.finished = polled.offset, polled.finished
         if batch is not None and self.to_skip:
             skipped = min(self.to_skip, batch.num_rows)
@@ -107,10 +122,13 @@ class SourceOperator(Operator):
 
     def poll(self, max_rows: int) -> int | None:
         """Emit some rows and say how many; None when there is nothing to do just now."""
+        now = self.context.clock.monotonic()
         for _ in range(len(self._splits)):
             reading = self._splits[0]
-            if reading.rows is None and not reading.polling and not reading.finished:
+            if reading.wants_poll(now):
                 self._start_poll(reading, max_rows)
+                if reading.wants_poll(now):
+                    return 0  # all of it had been emitted before a restore: go on at once
             if reading.rows is not None:
                 rows = reading.take_rows(max_rows)
                 self._retire_or_rotate(reading)
@@ -122,6 +140,10 @@ class SourceOperator(Operator):
             self._splits.rotate(-1)
         return None
 
+    def deadline(self) -> float | None:
+        """When a split that had nothing to give is to be asked again."""
+        return min((r.quiet_until for r in self._splits if r.is_idle), default=None)
+
     def _start_poll(self, reading: ReadingSplit, max_rows: int) -> None:
         try:
             if reading.reader is None:
@@ -131,7 +153,7 @@ class SourceOperator(Operator):
         reader = reading.reader
         if not self._source.may_block:
             try:
-                reading.take_poll(reader.poll(max_rows))
+                self._take(reading, reader.poll(max_rows))
             except Exception as error:
                 raise self._broken(reading, error) from error
             return
@@ -139,12 +161,25 @@ class SourceOperator(Operator):
 
         def done(polled: Polled) -> None:
             reading.polling = False
-            reading.take_poll(polled)
+            try:
+                self._take(reading, polled)
+            except SourceError as error:
+                self.context.fail(error)
 
         def failed(error: Exception) -> None:
             self.context.fail(self._broken(reading, error))
 
         self.context.background.submit(lambda: reader.poll(max_rows), done, failed)
+
+    def _take(self, reading: ReadingSplit, polled: Polled) -> None:
+        batch, schema = polled.batch, self._source.schema
+        if batch is not None and not batch.schema.equals(schema):
+            raise SourceError(
+                f"source {self.context.uid!r} declares {format_schema(schema)!r}, but split "
+                f"{reading.split.id!r} gave a batch of columns {batch.schema.names} with types "
+                f"{[str(t) for t in batch.schema.types]}."
+            )
+        reading.take_poll(polled, self.context.clock.monotonic())
 
     def _broken(self, reading: ReadingSplit, error: Exception) -> Exception:
         if isinstance(error, MainstayError):

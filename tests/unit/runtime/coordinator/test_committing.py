@@ -296,7 +296,6 @@ def test_a_decline_aborts_the_epoch_and_the_job_goes_on(lead: Lead) -> None:
     assert leader.epochs() == [2]
 
 
-@pytest.mark.xfail(reason="a decline aborts an epoch whose slot may be won already")
 def test_a_decline_cannot_undo_an_epoch_whose_claim_is_under_way(lead: Lead) -> None:
     leader = lead().run()
     epoch = leader.trigger()

@@ -179,7 +179,6 @@ def test_a_finished_job_that_is_started_again_ends_at_once(lead: Lead) -> None:
     assert again.events("launch", "create") == []
 
 
-@pytest.mark.xfail(reason="the end of the job hides an older epoch that is asked for by number")
 def test_an_older_epoch_of_a_finished_job_can_be_restored_by_number(lead: Lead) -> None:
     leader = lead().run()
     leader.complete()
@@ -202,7 +201,6 @@ def test_a_finished_job_hears_and_does_nothing_more(lead: Lead) -> None:
     assert leader.coordinator.deadline() is None
 
 
-@pytest.mark.xfail(reason="the end of the job is reported over the cancellation")
 def test_a_job_that_was_cancelled_stays_cancelled(lead: Lead) -> None:
     leader = lead().run()
     epoch = final_trigger(leader)

@@ -198,7 +198,6 @@ def test_an_epoch_whose_manifest_was_still_being_written_does_not_count(lead: Le
     assert leader.epochs() == []
 
 
-@pytest.mark.xfail(reason="an epoch that was being written when the attempt failed has no record")
 def test_every_triggered_epoch_has_a_record_in_the_end(lead: Lead) -> None:
     leader = lead().run()
     leader.acknowledge(leader.trigger())

@@ -14,7 +14,9 @@ from mainstay.errors import (
     JobFailedError,
     RestoreError,
 )
+from mainstay.runtime.loading import choose_first
 from mainstay.runtime.messages import AssignSplits, Attempt, Release, WorkerFailed
+from mainstay.runtime.options import RestoreOptions
 from mainstay.snapshot.commitlog import read_history
 from mainstay.snapshot.layout import log_slot, manifest_path, segment_path
 
@@ -146,7 +148,6 @@ def test_a_state_that_does_not_fit_is_refused_before_anything_is_written(
     assert leader.events("launch", "create") == []
 
 
-@pytest.mark.xfail(reason="after a failed first read the choice of the user is forgotten")
 @pytest.mark.parametrize(("restore", "expected"), [("new", "failed"), (1, "launching")])
 def test_a_first_read_that_fails_does_not_change_what_was_asked_for(
     lead: Lead, restore: str | int, expected: str
@@ -160,7 +161,6 @@ def test_a_first_read_that_fails_does_not_change_what_was_asked_for(
     assert [record.restored_from for record in leader.coordinator.attempts] in ([], [1])
 
 
-@pytest.mark.xfail(reason="after a failed first read the choice of the user is forgotten")
 def test_a_begin_that_fails_does_not_change_what_was_asked_for(lead: Lead) -> None:
     with_history(lead)
     leader = lead("B", restore=1)
@@ -265,12 +265,24 @@ def test_falling_back_ends_where_no_epoch_is_whole(lead: Lead, world: Any) -> No
     assert leader.events("launch", "create") == []
 
 
-@pytest.mark.xfail(reason="falling back from a chosen epoch goes to the latest one")
 def test_falling_back_from_an_epoch_by_number_goes_to_an_older_one(lead: Lead, world: Any) -> None:
     with_history(lead, 3)
     damage(world, manifest_path(2, 1))
     leader = lead("B", restore=2, fall_back=True).start()
     assert leader.coordinator.attempts[-1].restored_from == 1
+
+
+def test_falling_back_from_an_epoch_by_number_stays_on_its_own_lineage(
+    lead: Lead, world: Any
+) -> None:
+    with_history(lead, 3)
+    lead("B", restore=1).run().complete()
+    history = read_history(world.storage)
+    assert [record.epoch for record in history.lineage_epochs()] == [1, 4]
+    assert [record.epoch for record in history.lineage_epochs(3)] == [1, 2, 3]
+    chosen = choose_first(history, RestoreOptions(start=3), {3})
+    assert chosen is not None
+    assert chosen.epoch == 2
 
 
 def test_a_damaged_log_is_an_error_whatever_is_allowed(lead: Lead, world: Any) -> None:

@@ -10,7 +10,7 @@ from mainstay.errors import SinkError
 from mainstay.runtime.connector import Sink, SinkContext, SinkWriter
 from mainstay.runtime.messages import Epoch
 from mainstay.runtime.operators.base import OperatorContext
-from mainstay.runtime.operators.sink import HANDLES, MAX_RETRIES, SinkOperator
+from mainstay.runtime.operators.sink import HANDLES, MAX_BEHIND, MAX_RETRIES, SinkOperator
 from mainstay.state.operator import OperatorList
 
 
@@ -87,6 +87,13 @@ class Subject:
 
     def complete(self, epoch: int) -> None:
         self.operator.on_complete(Epoch(epoch))
+
+    def complete_all(self, epochs: int) -> None:
+        """Write, cut and complete epochs 1 to so many; no commit is reported."""
+        for epoch in range(1, epochs + 1):
+            self.write(epoch)
+            self.cut(epoch)
+            self.complete(epoch)
 
     def wait_for_retry(self) -> None:
         due = self.operator.deadline()
@@ -280,6 +287,49 @@ def test_a_target_that_stays_away_fails_the_worker_in_the_end(
     (failure,) = subject.failures
     assert isinstance(failure, SinkError)
     assert "sink 'out', subtask 3 cannot be committed: OSError: the target is away" in str(failure)
+
+
+def test_a_sink_is_behind_when_too_many_complete_epochs_wait_for_their_commit(
+    subject: Subject,
+) -> None:
+    subject.complete_all(MAX_BEHIND)
+    assert not subject.operator.is_behind
+    subject.write(99)
+    subject.cut(99)
+    assert not subject.operator.is_behind, "epoch 99 is not complete"
+    subject.complete(99)
+    assert subject.operator.is_behind
+
+
+def test_epochs_that_are_only_prepared_do_not_put_a_sink_behind(subject: Subject) -> None:
+    for epoch in range(1, 3 * MAX_BEHIND):
+        subject.write(epoch)
+        subject.cut(epoch)
+    assert not subject.operator.is_behind
+
+
+def test_a_sink_has_caught_up_when_its_commits_are_confirmed(
+    subject: Subject, target: Target
+) -> None:
+    subject.complete_all(MAX_BEHIND + 2)
+    assert subject.operator.is_behind
+    subject.world.background.run_one()
+    assert target.commits == [["e1:[1]"]]
+    assert subject.operator.is_behind, "five are left"
+    subject.world.background.drain()
+    assert not subject.operator.is_behind
+    assert subject.operator.confirmed == MAX_BEHIND + 2
+
+
+def test_a_sink_stays_behind_while_its_target_is_away(subject: Subject, target: Target) -> None:
+    target.failures = 2
+    subject.complete_all(MAX_BEHIND + 1)
+    for _ in range(2):
+        subject.world.background.drain()
+        assert subject.operator.is_behind
+        subject.wait_for_retry()
+    subject.world.background.drain()
+    assert not subject.operator.is_behind
 
 
 def test_handles_found_in_a_restored_snapshot_are_committed_at_once(

@@ -10,7 +10,7 @@ from mainstay.errors import SourceError
 from mainstay.runtime.connector import Polled, Source, Split, SplitReader
 from mainstay.runtime.messages import Epoch
 from mainstay.runtime.operators.base import OperatorContext
-from mainstay.runtime.operators.source import SPLITS, SourceOperator
+from mainstay.runtime.operators.source import QUIET_S, SPLITS, ReadingSplit, SourceOperator
 from mainstay.state.operator import OperatorList
 
 SCHEMA = pa.schema([("n", pa.int64())])
@@ -54,8 +54,47 @@ class CountingReader(SplitReader):
         self.source.closed.append(self.split.id)
 
 
+class Scripted(Source):
+    """Each poll of a split gives the next thing of its data: so many rows, or None.
+
+    The last thing given ends the split where ``ends`` says so; after it there is nothing.
+    """
+
+    schema = SCHEMA
+
+    def __init__(self, *, may_block: bool = False, ends: bool = False) -> None:
+        self.may_block = may_block
+        self.ends = ends
+        self.polls: list[str] = []
+
+    def plan(self, seen: frozenset[str]) -> Sequence[Split]:
+        return []
+
+    def read(self, split: Split, offset: Any) -> SplitReader:
+        return ScriptedReader(self, split)
+
+
+class ScriptedReader(SplitReader):
+    def __init__(self, source: Scripted, split: Split) -> None:
+        self.source = source
+        self.split = split
+        self.given = 0
+
+    def poll(self, max_rows: int) -> Polled:
+        self.source.polls.append(self.split.id)
+        script = self.split.data
+        rows = script[self.given] if self.given < len(script) else None
+        self.given += 1
+        batch = None if rows is None else rows_of(range(rows))
+        return Polled(batch, self.given, finished=self.source.ends and self.given == len(script))
+
+
+def rows_of(values: Sequence[int]) -> pa.RecordBatch:
+    return pa.record_batch([pa.array(values, pa.int64())], schema=SCHEMA)
+
+
 class Subject:
-    def __init__(self, world: Any, source: Counting, units: list[str] | None = None) -> None:
+    def __init__(self, world: Any, source: Source, units: list[str] | None = None) -> None:
         self.state = OperatorList(SPLITS)
         self.state.update(units or [])
         self.emitted: list[int] = []
@@ -156,14 +195,16 @@ def test_a_snapshot_while_rows_are_still_being_skipped_counts_them_all(world: An
     assert second.emitted + third.read_all() == [7, 8, 9]
 
 
-@pytest.mark.xfail(reason="a poll whose rows are all skipped is reported as nothing to do")
 def test_a_poll_of_which_every_row_is_skipped_is_progress(world: Any) -> None:
     subject = Subject(world, Counting(batch_rows=8))
     subject.assign(TEN)
     subject.operator.poll(7)
     restored = Subject(world, Counting(batch_rows=3), subject.snapshot())
     restored.assign(last=True)
-    assert restored.operator.poll(100) is not None
+    assert restored.operator.poll(100) == 0
+    assert restored.operator.poll(100) == 0
+    assert restored.operator.poll(100) == 2
+    assert restored.emitted == [7, 8]
 
 
 def test_a_snapshot_before_anything_was_read_restores_the_whole_split(world: Any) -> None:
@@ -251,3 +292,110 @@ def test_closing_closes_the_readers_of_unfinished_splits(world: Any) -> None:
     subject.operator.poll(1)
     subject.operator.close()
     assert source.closed == ["a"]
+
+
+# ---------------------------------------------------------------- splits that have nothing to give
+
+
+@pytest.mark.parametrize("nothing", [None, 0])
+def test_a_split_that_gave_nothing_is_left_alone_until_its_deadline(
+    world: Any, nothing: int | None
+) -> None:
+    source = Scripted()
+    subject = Subject(world, source)
+    subject.assign(Split("a", [nothing, nothing, 2]))
+    for polls in (1, 2):
+        assert subject.operator.poll(100) is None
+        assert subject.operator.poll(100) is None
+        assert source.polls == ["a"] * polls
+        due = subject.operator.deadline()
+        assert due == world.clock.now + QUIET_S
+        world.clock.now = due - QUIET_S / 10
+        assert subject.operator.poll(100) is None
+        assert source.polls == ["a"] * polls
+        world.clock.now = due
+    assert subject.operator.poll(100) == 2
+    assert source.polls == ["a"] * 3
+
+
+def test_a_split_that_gave_rows_is_polled_again_at_once(world: Any) -> None:
+    source = Scripted()
+    subject = Subject(world, source)
+    subject.assign(Split("a", [1, 2, 3]))
+    assert [subject.operator.poll(100) for _ in range(4)] == [1, 2, 3, None]
+
+
+def test_a_quiet_split_does_not_hold_up_another(world: Any) -> None:
+    source = Scripted()
+    subject = Subject(world, source)
+    subject.assign(Split("quiet", []), Split("b", [1, 1, 1]))
+    assert [subject.operator.poll(100) for _ in range(3)] == [1, 1, 1]
+    assert source.polls == ["quiet", "b", "b", "b"]
+
+
+def test_the_deadline_is_that_of_the_split_to_be_asked_first(world: Any) -> None:
+    subject = Subject(world, Scripted())
+    subject.assign(Split("a", []))
+    subject.operator.poll(100)
+    first = world.clock.now + QUIET_S
+    world.clock.advance(QUIET_S / 2)
+    subject.assign(Split("b", []))
+    subject.operator.poll(100)
+    assert subject.operator.deadline() == first
+    world.clock.now = first
+    subject.operator.poll(100)
+    assert subject.operator.deadline() == pytest.approx(first + QUIET_S / 2)
+
+
+def test_a_poll_beside_the_loop_that_gave_nothing_counts_from_its_report(world: Any) -> None:
+    source = Scripted(may_block=True)
+    subject = Subject(world, source)
+    subject.assign(Split("a", [None, 2]))
+    subject.operator.poll(100)
+    assert subject.operator.deadline() is None, "while a poll is under way its report wakes"
+    world.clock.advance(5.0)
+    world.background.run_one()
+    assert subject.operator.deadline() == world.clock.now + QUIET_S
+    assert subject.operator.poll(100) is None
+    assert world.background.queue == []
+    world.clock.advance(QUIET_S)
+    subject.operator.poll(100)
+    world.background.run_one()
+    assert subject.operator.poll(100) == 2
+
+
+@pytest.mark.parametrize("nothing", [None, 0])
+def test_a_split_that_ends_with_nothing_goes_at_once(world: Any, nothing: int | None) -> None:
+    subject = Subject(world, Scripted(ends=True))
+    subject.assign(Split("a", [nothing]))
+    assert subject.operator.poll(100) == 0
+    assert subject.operator.is_exhausted
+    assert subject.operator.deadline() is None
+
+
+def test_a_source_with_rows_at_hand_or_without_splits_has_no_deadline(world: Any) -> None:
+    subject = Subject(world, Scripted(ends=True))
+    assert subject.operator.deadline() is None
+    subject.assign(Split("a", [3]))
+    assert subject.operator.poll(1) == 1
+    assert subject.operator.deadline() is None
+    subject.read_all()
+    assert subject.emitted == [0, 1, 2]
+    assert subject.operator.deadline() is None
+
+
+def test_a_poll_of_which_every_row_is_skipped_is_not_quiet() -> None:
+    reading = ReadingSplit(TEN, offset=0, to_skip=3)
+    reading.take_poll(Polled(rows_of([0, 1, 2]), 3), now=50.0)
+    assert reading.wants_poll(50.0)
+    reading.take_poll(Polled(rows_of([]), 3), now=50.0)
+    assert not reading.wants_poll(50.0)
+    assert reading.wants_poll(50.0 + QUIET_S)
+
+
+def test_a_quiet_split_keeps_the_offset_that_its_poll_gave(world: Any) -> None:
+    subject = Subject(world, Scripted())
+    subject.assign(Split("a", [2, None]))
+    subject.operator.poll(100)
+    subject.operator.poll(100)
+    assert subject.snapshot() == ['{"id": "a", "data": [2, null], "offset": 2, "skip": 0}']
