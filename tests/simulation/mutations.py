@@ -189,7 +189,7 @@ def _no_figures() -> Any:
 @mutation
 def changes_after_the_marker_leak_into_the_snapshot() -> Iterator[None]:
     def shared(self: Any) -> Any:
-        return {name: table.changes for name, table in self.tables.items() if table.changes}
+        return {name: [table.changes] for name, table in self.tables.items() if table.changes}
 
     from mainstay.state.backends.heap import HeapBackend
 

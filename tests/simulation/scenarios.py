@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
+from unittest.mock import patch
 
 import mainstay as ms
 from mainstay.plan.chained import chain
@@ -21,6 +22,7 @@ from mainstay.plan.physical import expand
 from mainstay.runtime.options import JobOptions, RestartOptions, RestoreOptions, SnapshotOptions
 from mainstay.runtime.spec import Tuning
 from mainstay.snapshot.memory_storage import MemoryStorage
+from mainstay.state.backends import heap_tables
 from mainstay.testing.inspect import committed_state
 from mainstay.testing.run import replaced
 from mainstay.testing.simulation import Simulation, SimulationSettings
@@ -195,6 +197,7 @@ class Scenario:
     splits: int
     keys: int
     blocking: bool
+    shard_above: int
     max_parallelism: int
     snapshots: SnapshotOptions
     tuning: Tuning
@@ -215,6 +218,7 @@ class Scenario:
             splits=random.randint(1, 4),
             keys=random.choice([1, 3, 10]),
             blocking=random.random() < 0.3,
+            shard_above=random.choice([1, 1 << 16]),
             max_parallelism=random.choice([5, 16, 128]),
             snapshots=SnapshotOptions(
                 every_s=random.choice([0.005, 0.02, 0.05]),
@@ -270,6 +274,11 @@ def rows_for(scenario: Scenario, name: str, first_id: int) -> list[tuple[Any, ..
 
 def play(scenario: Scenario, *, crash_free: bool = False) -> Outcome:
     """Run a scenario to its end: once, or stopped in the middle and restored elsewhere."""
+    with patch.object(heap_tables, "SHARD_ABOVE", scenario.shard_above):
+        return _play(scenario, crash_free)
+
+
+def _play(scenario: Scenario, crash_free: bool) -> Outcome:
     build, names = GRAPHS[scenario.graph]
     given = {name: rows_for(scenario, name, 1000 * n) for n, name in enumerate(names, 1)}
     kind = BlockingRows if scenario.blocking else CoarseRows

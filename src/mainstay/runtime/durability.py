@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from mainstay.runtime.messages import Epoch, Figures
 from mainstay.runtime.ports import Ports
@@ -50,6 +51,7 @@ class Durability:
         self._queue: deque[tuple[StatefulOperator, Segment]] = deque()
         self._encoding: Iterator[list[StateTable]] | None = None
         self._taken: set[tuple[str, str]] = set()
+        self._leftovers: list[Any] = []
 
     def begin(self, pending: PendingEpoch) -> None:
         """Take over a cut; its undurable segments are queued unless they were taken before."""
@@ -63,7 +65,11 @@ class Durability:
         self._acknowledge_durable()
 
     def step(self) -> bool:
-        """Convert one slice; False when there is nothing to convert."""
+        """Convert one slice, or let go of one part; False when there is nothing to do."""
+        if self._leftovers:
+            # Freeing a large segment in one go would hold the loop up.
+            self._leftovers.pop()
+            return True
         if not self._queue:
             return False
         operator, segment = self._queue[0]
@@ -84,6 +90,7 @@ class Durability:
 
         def done(ref: SegmentRef) -> None:
             self._taken.discard(place)
+            self._leftovers.extend(operator.leftovers(segment))
             segment.written(ref)
             self._count(segment, ref.file.size_bytes)
             self._acknowledge_durable()

@@ -10,7 +10,7 @@ class SliceSize:
     """
 
     def __init__(self, target_s: float, first: int, most: int) -> None:
-        self.rows = first
+        self.rows = min(first, most)
         self._target_s = target_s
         self._most = most
 

@@ -85,6 +85,15 @@ class StatefulOperator:
         assert self.backend is not None
         return self.backend.encode(segment.frozen)
 
+    def relieve(self) -> None:
+        """Called after every slice of rows."""
+        if self.backend is not None:
+            self.backend.relieve()
+
+    def leftovers(self, segment: Segment) -> list[Any]:
+        """The parts of a frozen segment, for whoever lets go of them one at a time."""
+        return [part for parts in segment.frozen.values() for part in parts]
+
     def write(self, storage: Storage, id: str, tables: list[StateTable], base: bool) -> SegmentRef:
         """Make tables durable. Runs beside the loop."""
         encoded = encode_state_file(

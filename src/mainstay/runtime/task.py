@@ -63,7 +63,7 @@ class Task:
         self._slices = slices
         self._longest_chain = longest_chain
         self._head: Any = members[0].operator
-        self._aligning_since: float | None = None
+        self._aligning_since: dict[Epoch, float] = {}
         self._durability = Durability(ports, self._acknowledge, self._decline)
         self._sinks = [m.operator for m in members if isinstance(m.operator, SinkOperator)]
         self._told_confirmed = Epoch(0)
@@ -109,6 +109,8 @@ class Task:
             started = self._ports.clock.monotonic()
             self._head.process(element, self.gate.channels[number].port)
             self._slices.took(element.num_rows, self._ports.clock.monotonic() - started)
+            for member in self.members:
+                member.relieve()
         elif isinstance(element, Marker):
             self._on_marker(number, element.epoch)
         elif self.gate.end(number):
@@ -137,18 +139,18 @@ class Task:
         verdict = self._markers.on_marker(number, epoch)
         if verdict.abandoned is not None:
             self.gate.unblock_all()
-            self._aligning_since = None
+            self._aligning_since.pop(verdict.abandoned, None)
             self._decline(verdict.abandoned, f"subsumed by epoch {epoch}")
         if verdict.action is Action.IGNORE:
             return
         now = self._ports.clock.monotonic()
-        if self._aligning_since is None:
-            self._aligning_since = now
+        since = self._aligning_since.setdefault(epoch, now)
         if verdict.action is Action.BLOCK:
             self.gate.block(number)
         elif verdict.action is Action.SNAPSHOT:
-            alignment_s, self._aligning_since = now - self._aligning_since, None
-            self._snapshot(epoch, alignment_s)
+            waiting = self._aligning_since.items()
+            self._aligning_since = {later: start for later, start in waiting if later > epoch}
+            self._snapshot(epoch, alignment_s=now - since)
             self.gate.unblock_all()
 
     def _snapshot(self, epoch: Epoch, alignment_s: float) -> None:
@@ -167,8 +169,7 @@ class Task:
     def on_abort(self, epoch: Epoch) -> None:
         if self._markers.on_abort(epoch):
             self.gate.unblock_all()
-        if self._markers.waiting_for is None:
-            self._aligning_since = None
+        self._aligning_since.pop(epoch, None)
         self._durability.abort(epoch)
 
     def on_complete(self, epoch: Epoch) -> None:
@@ -196,7 +197,9 @@ class Task:
             self._tell(Committed(self._attempt, confirmed, self.spec.id, self.subtask))
 
     def deadline(self) -> float | None:
-        times = [member.operator.deadline() for member in self.members]
+        # A source that may not run has no say in when to look again.
+        awake = self.members if self._has_room() else self.members[self.spec.is_source :]
+        times = [member.operator.deadline() for member in awake]
         return min((time for time in times if time is not None), default=None)
 
     def close(self) -> None:

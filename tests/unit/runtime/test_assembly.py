@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -72,6 +73,11 @@ class EachOfTwo(ms.CoKeyedProcess):
         return self.calls.row(row)
 
 
+class Whole(ms.KeyedBatchProcess):
+    def process(self, batch: Any, ctx: Any) -> Any:
+        return None
+
+
 def connected(rows: Any, calls: Calls) -> Any:
     return rows.key_by("k").connect(rows.broadcast()).process(EachOfTwo(calls), SCHEMA)
 
@@ -87,11 +93,6 @@ ROW_FUNCTIONS: dict[str, Build] = {
     "keyed process": lambda rows, calls: rows.key_by("k").process(EachOfKey(calls), SCHEMA),
     "connect": connected,
 }
-
-
-class Whole(ms.KeyedBatchProcess):
-    def process(self, batch: Any, ctx: Any) -> Any:
-        return None
 
 
 @pytest.fixture
@@ -113,7 +114,7 @@ def largest(world: Any, start_worker: Start, calls: Calls) -> Callable[..., int]
         steps = [0]
         while worker.step():
             steps.append(calls.rows)
-        return max(after - before for before, after in zip(steps, steps[1:], strict=False))
+        return max(after - before for before, after in pairwise(steps))
 
     return run
 

@@ -83,18 +83,6 @@ def test_a_line_of_batches_that_shrink_on_the_wire_is_sent_to_its_end(
     assert link.sender.credit_bytes == link.window_bytes
 
 
-def test_a_batch_that_grows_on_the_wire_makes_no_credit_out_of_nothing() -> None:
-    # A dictionary is sent whole, however few of its entries the sender was charged for.
-    column = pa.array([str(n) for n in range(64)]).slice(3, 9)
-    batch = pa.record_batch([column], names=["n"])
-    link = Link(window_bytes=100)
-    grown = pa.record_batch([pa.array([text * 50 for text in column.to_pylist()])], names=["n"])
-    assert grown.nbytes > batch.nbytes
-    link.gate.put(ID, 0, grown, batch.nbytes)
-    link.receive()
-    assert link.sender.credit_bytes == 100 + batch.nbytes
-
-
 def test_control_elements_between_batches_change_no_credit(numbers: Batch) -> None:
     link = Link(window_bytes=8)
     link.send(numbers(1))

@@ -62,6 +62,9 @@ class Recorder:
     def on_complete(self, epoch: Epoch) -> None:
         self.calls.append(("complete", epoch))
 
+    def relieve(self) -> None:
+        return None
+
     def next_compaction(self, longest: int) -> tuple[tuple[()], str, bool]:
         return (), "", False
 

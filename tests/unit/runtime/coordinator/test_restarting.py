@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
 from mainstay.errors import FencedError, JobFailedError, SourceError, UserFunctionError
 from mainstay.runtime.messages import (
     AbortEpoch,

@@ -315,7 +315,7 @@ def test_a_sink_has_caught_up_when_its_commits_are_confirmed(
     assert subject.operator.is_behind
     subject.world.background.run_one()
     assert target.commits == [["e1:[1]"]]
-    assert subject.operator.is_behind, "five are left"
+    assert subject.operator.is_behind, "one more than allowed is left"
     subject.world.background.drain()
     assert not subject.operator.is_behind
     assert subject.operator.confirmed == MAX_BEHIND + 2
