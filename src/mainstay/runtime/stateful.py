@@ -6,6 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import pyarrow as pa
+
+from mainstay.errors import ProtocolError, StateTypeError
 from mainstay.runtime.messages import Epoch
 from mainstay.runtime.operators.base import Operator, ProcessContext
 from mainstay.runtime.spec import OperatorSpec
@@ -83,7 +86,24 @@ class StatefulOperator:
     def encode(self, segment: Segment) -> Iterator[list[StateTable]]:
         """Columns of a frozen segment, a slice at a time; the tables come last."""
         assert self.backend is not None
-        return self.backend.encode(segment.frozen)
+        try:
+            for tables in self.backend.encode(segment.frozen):
+                self._check_owned(tables)
+                yield tables
+        except (pa.ArrowException, TypeError, ValueError) as error:
+            raise StateTypeError(
+                f"the state of operator {self.uid!r} cannot be stored: {error}"
+            ) from error
+
+    def _check_owned(self, tables: list[StateTable]) -> None:
+        """What is written for a key that belongs to another subtask would never be read again."""
+        for table in tables:
+            if table.groups.min() < self.groups.first or table.groups.max() > self.groups.last:
+                raise ProtocolError(
+                    f"operator {self.uid!r}, subtask {self._subtask}: state {table.name!r} was "
+                    "written for keys that belong to other subtasks. put_many() takes the keys of "
+                    "the batch at hand, and no others."
+                )
 
     def relieve(self) -> None:
         """Called after every slice of rows."""
