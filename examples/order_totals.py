@@ -26,7 +26,10 @@ if __name__ == "__main__":
     )
     out = ms.connectors.Memory()
     env = ms.Environment(
-        parallelism=2, snapshots=ms.Snapshots("./snapshots", every="1s"), restore="latest-or-new"
+        spark="embedded",
+        parallelism=2,
+        snapshots=ms.Snapshots("./snapshots", every="1s"),
+        restore="latest-or-new",
     )
     build(env, orders, out)
     print(env.explain())

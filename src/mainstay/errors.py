@@ -13,6 +13,8 @@
     ├── SnapshotStorageError    the storage did not do what it was asked; trying again may help
     │   └── OutcomeUnknownError the storage may or may not have done it: ask before assuming
     ├── FencedError             a newer attempt or leader owns the job: stop at once
+    ├── SparkSetupError         the Spark session cannot run the job as it is set up
+    │   └── SlotsError          it has too few free slots
     ├── SourceError             a source cannot be read
     ├── SinkError               a sink cannot be written
     ├── JobFailedError          the restart strategy gave up; the cause is attached
@@ -79,6 +81,14 @@ class OutcomeUnknownError(SnapshotStorageError):
 
 class FencedError(MainstayError):
     """A newer attempt or leader has taken over; whoever gets this must stop."""
+
+
+class SparkSetupError(MainstayError):
+    """The Spark session, or the machine, is not set up for the job."""
+
+
+class SlotsError(SparkSetupError):
+    """The Spark application has too few free slots for the job's workers."""
 
 
 class SourceError(MainstayError):

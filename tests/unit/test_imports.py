@@ -27,7 +27,7 @@ ALLOWED: dict[str, set[str]] = {
     "connectors": {"connectors", "api", "runtime", "state", "snapshot"} | ROOTS,
 }
 # Allowed as well, but only inside a function: starting a job is when a drive is needed.
-ALLOWED_IN_FUNCTIONS: dict[str, set[str]] = {"api": {"drive"}}
+ALLOWED_IN_FUNCTIONS: dict[str, set[str]] = {"api": {"drive", "spark"}}
 
 PURE = {"plan", "runtime", "state", "snapshot"}
 # Time, chance and concurrency reach the core as arguments or not at all.

@@ -35,12 +35,17 @@ from mainstay.runtime.spec import Forward, JobSpec
 Setting = TypeVar("Setting")
 
 
+EMBEDDED = "embedded"
+"""In the place of a Spark session: run the job in this process, without Spark."""
+
+
 class Environment:
     """Holds the settings of a job and the graph that is being built."""
 
     def __init__(
         self,
         *,
+        spark: Any = None,
         parallelism: int = 2,
         max_parallelism: int = 128,
         mode: str = "exactly_once",
@@ -50,6 +55,7 @@ class Environment:
         fall_back: bool = False,
         allow_dropped: Sequence[str] = (),
     ) -> None:
+        self.spark = spark
         self.parallelism = whole_number(parallelism, "parallelism")
         self.max_parallelism = whole_number(max_parallelism, "max_parallelism")
         self.mode = mode
@@ -116,16 +122,28 @@ class Environment:
             raise GraphError(
                 'start() needs a place for snapshots: Environment(snapshots=Snapshots("./dir")).'
             )
-        from mainstay.drive.embedded import start_embedded
+        settings: dict[str, Any] = {
+            "directory": os.fspath(self.snapshots.dir),
+            "snapshots": self.snapshots.parsed(),
+            "restart": self.restart.parsed(),
+            "restore": self.restore,
+        }
+        if self.spark == EMBEDDED:
+            from mainstay.drive.embedded import start_embedded
 
-        return start_embedded(
-            name,
-            spec,
-            directory=os.fspath(self.snapshots.dir),
-            snapshots=self.snapshots.parsed(),
-            restart=self.restart.parsed(),
-            restore=self.restore,
-        )
+            return start_embedded(name, spec, **settings)
+        return _start_on_spark(name, spec, self.spark, settings)
+
+
+def _start_on_spark(name: str, spec: JobSpec, session: Any, settings: dict[str, Any]) -> Job:
+    try:
+        from mainstay.spark.start import start_on_spark
+    except ImportError as error:
+        raise GraphError(
+            f"a job runs on Spark, which is not installed ({error}). Install mainstay[spark], or "
+            'run in this process: Environment(spark="embedded").'
+        ) from error
+    return start_on_spark(name, spec, session=session, **settings)
 
 
 def _expected(value: Any, cls: type[Setting], name: str, example: str) -> Setting | None:

@@ -7,15 +7,23 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
+from mainstay.drive.wakeup import Wakeup
+
 Report = Callable[[], None]
 
 
 class ThreadBackground:
     """Runs work on threads; reports go into a queue that the loop empties."""
 
-    def __init__(self, pool: ThreadPoolExecutor, reports: queue.SimpleQueue[Report]) -> None:
+    def __init__(
+        self,
+        pool: ThreadPoolExecutor,
+        reports: queue.SimpleQueue[Report],
+        wakeup: Wakeup | None = None,
+    ) -> None:
         self._pool = pool
         self._reports = reports
+        self._wakeup = wakeup
         self._is_open = True
 
     def submit(
@@ -40,6 +48,8 @@ class ThreadBackground:
                 report()
 
         self._reports.put(if_open)
+        if self._wakeup is not None:
+            self._wakeup.ring()
 
     def close(self) -> None:
         """The process this belongs to has ended: nothing is reported to it any more."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import pickle
 import queue
-import threading
 import uuid
 from collections import deque
 from collections.abc import Callable
@@ -20,9 +19,8 @@ import cloudpickle
 
 from mainstay.drive.background import Report, ThreadBackground
 from mainstay.drive.clock import SystemClock
-from mainstay.errors import JobFailedError
+from mainstay.drive.handle import JobHandle
 from mainstay.runtime.coordinator import Coordinator
-from mainstay.runtime.epochs import EpochRecord
 from mainstay.runtime.messages import Attempt, WorkerFailed
 from mainstay.runtime.options import (
     JobOptions,
@@ -32,7 +30,6 @@ from mainstay.runtime.options import (
 )
 from mainstay.runtime.ports import COORDINATOR, Ports
 from mainstay.runtime.spec import JobSpec, Tuning
-from mainstay.runtime.status import AttemptRecord
 from mainstay.runtime.worker import Deployment, Worker
 from mainstay.snapshot.object_storage import open_storage
 from mainstay.snapshot.storage import Storage
@@ -49,11 +46,11 @@ class _Process:
     mailbox: deque[Any] = field(default_factory=deque)
 
 
-class EmbeddedJob:
+class EmbeddedJob(JobHandle):
     """A job that runs in a thread of this process."""
 
     def __init__(self, name: str, spec: JobSpec, options: JobOptions, storage: Storage) -> None:
-        self.name = name
+        super().__init__(name)
         self._shipped = cloudpickle.dumps(spec)
         self._storage = storage
         self._clock = SystemClock()
@@ -61,36 +58,13 @@ class EmbeddedJob:
         self._pool = ThreadPoolExecutor(max_workers=4, thread_name_prefix=f"mainstay-{name}")
         self._inbox: deque[Any] = deque()
         self._processes: dict[tuple[int, int], _Process] = {}
-        self._crash: BaseException | None = None
         background = ThreadBackground(self._pool, self._reports)
         ports = Ports(self._clock, background, self._send_to_worker, storage)
-        self._coordinator = Coordinator(spec, options, ports, self, lambda: uuid.uuid4().hex)
-        self._thread = threading.Thread(target=self._run, name=f"mainstay-{name}", daemon=True)
-        self._thread.start()
+        self.coordinator = Coordinator(spec, options, ports, self, lambda: uuid.uuid4().hex)
+        self._start()
 
-    # ------------------------------------------------------------ the handle
-
-    @property
-    def status(self) -> str:
-        return self._coordinator.status.value
-
-    def wait(self, timeout: float | None = None) -> str:
-        self._thread.join(timeout)
-        if self._crash is not None:
-            raise JobFailedError(f"the drive of job {self.name!r} broke") from self._crash
-        if self._coordinator.error is not None:
-            raise self._coordinator.error
-        return self.status
-
-    def cancel(self) -> None:
-        self._reports.put(self._coordinator.cancel)
-        self._thread.join()
-
-    def snapshots(self) -> list[EpochRecord]:
-        return list(self._coordinator.records)
-
-    def attempts(self) -> list[AttemptRecord]:
-        return list(self._coordinator.attempts)
+    def post(self, report: Report) -> None:
+        self._reports.put(report)
 
     def crash_worker(self, number: int) -> None:
         """Drop a worker with everything it holds, as if its process had been killed."""
@@ -125,7 +99,7 @@ class EmbeddedJob:
         attempt = Attempt(max((attempt for attempt, _ in self._processes), default=0))
         if (attempt, number) in self._processes:
             self._end((attempt, number))
-            self._coordinator.worker_lost(attempt, number, "it was killed")
+            self.coordinator.worker_lost(attempt, number, "it was killed")
 
     def _sender(self, attempt: int) -> Callable[[int, Any], None]:
         def send(to: int, message: Any) -> None:
@@ -143,16 +117,14 @@ class EmbeddedJob:
 
     # ------------------------------------------------------------ the loop
 
-    def _run(self) -> None:
-        try:
-            self._coordinator.start()
-            while not self._coordinator.status.is_final:
-                if not self._pass():
-                    self._await_something()
-        except BaseException as error:
-            self._crash = error
-        finally:
-            self._pool.shutdown(wait=True)
+    def _loop(self) -> None:
+        self.coordinator.start()
+        while not self.coordinator.status.is_final:
+            if not self._pass():
+                self._await_something()
+
+    def _close(self) -> None:
+        self._pool.shutdown(wait=True)
 
     def _pass(self) -> bool:
         """One pass over everything; False when there was nothing to do."""
@@ -160,9 +132,9 @@ class EmbeddedJob:
         for address, process in list(self._processes.items()):
             progressed = self._step(address, process) or progressed
         while self._inbox:
-            self._coordinator.receive(self._inbox.popleft())
+            self.coordinator.receive(self._inbox.popleft())
             progressed = True
-        self._coordinator.tick()
+        self.coordinator.tick()
         return progressed
 
     def _take_reports(self) -> bool:
@@ -184,7 +156,7 @@ class EmbeddedJob:
             return True
 
     def _await_something(self) -> None:
-        deadlines = [self._coordinator.deadline()]
+        deadlines = [self.coordinator.deadline()]
         deadlines += [process.worker.deadline() for process in self._processes.values()]
         due = min((time for time in deadlines if time is not None), default=None)
         wait = IDLE_S if due is None else due - self._clock.monotonic()

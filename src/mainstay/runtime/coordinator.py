@@ -98,6 +98,11 @@ class Coordinator:
         error = JobFailedError(f"worker {worker} of attempt {attempt} was lost: {reason}")
         self.receive(WorkerFailed(attempt, worker, error))
 
+    def attempt_lost(self, attempt: Attempt, reason: str) -> None:
+        """The drive has seen the workers end, and cannot tell which was the first."""
+        error = JobFailedError(f"attempt {attempt} was lost: {reason}")
+        self.receive(WorkerFailed(attempt, -1, error))
+
     def tick(self) -> None:
         """Do what time has made due. Called often; cheap when nothing is."""
         now = self._ports.clock.monotonic()

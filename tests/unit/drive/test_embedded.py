@@ -97,6 +97,7 @@ class Sum(ms.KeyedProcess):
 
 def environment(directory: Path, **settings: Any) -> ms.Environment:
     return ms.Environment(
+        spark="embedded",
         snapshots=ms.Snapshots(directory, every="20ms"),
         restart=ms.Restart(max_failures=3, backoff="1ms"),
         **settings,

@@ -1,0 +1,72 @@
+"""The handle of a running job: what every drive gives, over a coordinator on a thread."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from mainstay.errors import JobFailedError
+from mainstay.runtime.coordinator import Coordinator
+from mainstay.runtime.epochs import EpochRecord
+from mainstay.runtime.status import AttemptRecord
+
+
+class JobHandle:
+    """Runs ``_loop`` on a thread until the coordinator is done, then ``_close``."""
+
+    coordinator: Coordinator
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._crash: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name=f"mainstay-{name}", daemon=True)
+
+    def _start(self) -> None:
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self._loop()
+        except BaseException as error:
+            self._crash = error
+        finally:
+            self._close()
+
+    def _loop(self) -> None:
+        raise NotImplementedError
+
+    def _close(self) -> None:
+        raise NotImplementedError
+
+    def post(self, report: Callable[[], None]) -> None:
+        """Have something done on the loop; from any thread."""
+        raise NotImplementedError
+
+    # ------------------------------------------------------------ for the job's author
+
+    @property
+    def status(self) -> str:
+        """starting, launching, running, restarting, finished, failed or cancelled."""
+        return self.coordinator.status.value
+
+    def wait(self, timeout: float | None = None) -> str:
+        """Wait for the end and return the status; raises what made the job fail."""
+        self._thread.join(timeout)
+        if self._crash is not None:
+            raise JobFailedError(f"the drive of job {self.name!r} broke") from self._crash
+        if self.coordinator.error is not None:
+            raise self.coordinator.error
+        return self.status
+
+    def cancel(self) -> None:
+        """End the job. The last complete epoch can be restored."""
+        self.post(self.coordinator.cancel)
+        self._thread.join()
+
+    def snapshots(self) -> list[EpochRecord]:
+        """The epochs so far, oldest first, with what each subtask measured."""
+        return list(self.coordinator.records)
+
+    def attempts(self) -> list[AttemptRecord]:
+        """The attempts so far, with what each was restored from and why it ended."""
+        return list(self.coordinator.attempts)

@@ -1,0 +1,1 @@
+"""Messages between processes: how they are written, who may send them, and the links they take."""
