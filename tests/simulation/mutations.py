@@ -10,10 +10,12 @@ from unittest.mock import patch
 from mainstay.runtime import worker as worker_module
 from mainstay.runtime.alignment import Action, Aligner, Verdict
 from mainstay.runtime.attempt import RunningAttempt
+from mainstay.runtime.committing import manifest_of
 from mainstay.runtime.coordinator import Coordinator
 from mainstay.runtime.durability import Durability
 from mainstay.runtime.epochs import EpochBook
 from mainstay.runtime.gate import Gate
+from mainstay.runtime.global_commits import GlobalCommits
 from mainstay.runtime.messages import EndOfInput, Marker
 from mainstay.runtime.operators.sink import Prepared, SinkOperator
 from mainstay.runtime.operators.source import ReadingSplit
@@ -72,7 +74,7 @@ def sink_committed_before_the_slot() -> Iterator[None]:
         handle = self._writer.prepare(epoch)
         if handle is not None:
             self._prepared.append(Prepared(epoch, handle))
-            self._sink.commit([handle])
+            self._sink.commit([handle])  # what it should only do when the epoch is in the log
         self._state.update([(p.epoch, p.handle) for p in self._prepared])
 
     with patch.object(SinkOperator, "before_marker", at_once):
@@ -232,7 +234,23 @@ def handles_of_a_restored_snapshot_are_forgotten() -> Iterator[None]:
         context.lists["handles"].clear()
         right(self, context)
 
-    with patch.object(SinkOperator, "open", forgetful):
+    with (
+        patch.object(SinkOperator, "open", forgetful),
+        patch.object(GlobalCommits, "start", lambda self, restored: None),
+    ):
+        yield
+
+
+@mutation
+def a_global_sink_committed_when_the_manifest_is_written() -> Iterator[None]:
+    right = RunningAttempt._commit
+
+    def early(self: Any, pending: Any) -> None:
+        right(self, pending)
+        manifest = manifest_of(pending, self.number, self._job, self._options)
+        self._commits.epoch_complete(manifest)
+
+    with patch.object(RunningAttempt, "_commit", early):
         yield
 
 

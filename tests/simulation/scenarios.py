@@ -167,6 +167,12 @@ COUNTED = {"broadcast_side": ("in",)}
 """Graphs of which only some inputs end in the ledger."""
 
 
+class LocalMemory(ms.connectors.Memory):
+    """Committed by the subtasks instead of the coordinator."""
+
+    is_global = False
+
+
 class CoarseRows(ms.connectors.Rows):
     """Rows in polls of a size of their own, whatever is asked for, so that slices cut them."""
 
@@ -198,6 +204,7 @@ class Scenario:
     keys: int
     blocking: bool
     shard_above: int
+    global_sink: bool
     max_parallelism: int
     snapshots: SnapshotOptions
     tuning: Tuning
@@ -219,6 +226,7 @@ class Scenario:
             keys=random.choice([1, 3, 10]),
             blocking=random.random() < 0.3,
             shard_above=random.choice([1, 1 << 16]),
+            global_sink=random.random() < 0.5,
             max_parallelism=random.choice([5, 16, 128]),
             snapshots=SnapshotOptions(
                 every_s=random.choice([0.005, 0.02, 0.05]),
@@ -294,7 +302,8 @@ def _play(scenario: Scenario, crash_free: bool) -> Outcome:
             mode=scenario.mode,
         )
         build(env, lambda name, env=env: env.source(sources[name], uid=name))
-        graph, sinks = replaced(env.graph(), {})
+        make_sink = ms.connectors.Memory if scenario.global_sink else LocalMemory
+        graph, sinks = replaced(env.graph(), {}, make_sink)
         check_graph(graph)
         job = expand(chain(graph))
         settings = replace(scenario.settings, stop_after_epochs=stop_after)

@@ -10,7 +10,7 @@ import pyarrow as pa
 from mainstay.api.options import whole_number
 from mainstay.errors import GraphError
 from mainstay.plan.logical import Input, LogicalGraph, LogicalOperator
-from mainstay.runtime.connector import Source
+from mainstay.runtime.connector import Sink, Source
 from mainstay.runtime.spec import KeySpec, OperatorFactory
 from mainstay.state.declaration import StateInfo
 
@@ -37,7 +37,7 @@ class GraphBuilder:
         states: tuple[StateInfo, ...] = (),
         key: KeySpec | None = None,
         source: Source | None = None,
-        is_sink: bool = False,
+        sink: Sink | None = None,
     ) -> LogicalOperator:
         operator = LogicalOperator(
             id=len(self.operators),
@@ -51,7 +51,7 @@ class GraphBuilder:
             states=states,
             key=key,
             source=source,
-            is_sink=is_sink,
+            sink=sink,
         )
         self.operators.append(operator)
         self._uids[operator.uid] = operator

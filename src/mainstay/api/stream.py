@@ -251,7 +251,7 @@ class Stream:
             uid,
             parallelism,
             states=(HANDLES,),
-            is_sink=True,
+            sink=sink,
         )
 
     # ------------------------------------------------------------ building

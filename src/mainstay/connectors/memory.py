@@ -1,7 +1,7 @@
 """Rows in memory, as a source and as a sink: for tests and small experiments.
 
-Both live in one process: a ``Memory`` sink keeps committed rows in a table of this process, and
-copies of it that were shipped to workers of the same process find that table by its number.
+The rows of a ``Memory`` sink travel in its handles, and so through every snapshot until they are
+committed in the process of the job's author: it is for tests and for small results.
 """
 
 from __future__ import annotations
@@ -69,12 +69,17 @@ class _RowsReader(SplitReader):
 class Memory(Sink):
     """Keeps committed rows; ``rows()`` gives them as tuples, in the order of their commits."""
 
+    is_global = True
+
     def __init__(self) -> None:
         self.number = next(_numbers)
         _committed[self.number] = {}
 
     def open(self, context: SinkContext) -> SinkWriter:
         return _MemoryWriter(context)
+
+    def commit_epoch(self, epoch: int, handles: Sequence[bytes]) -> None:
+        self.commit(handles)
 
     def commit(self, handles: Sequence[bytes]) -> None:
         with _lock:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from mainstay.runtime.connector import Source
+from mainstay.runtime.connector import Sink, Source
 from mainstay.runtime.spec import KeySpec, OperatorFactory, Partitioning
 from mainstay.state.declaration import StateInfo
 
@@ -40,7 +40,11 @@ class LogicalOperator:
     states: tuple[StateInfo, ...] = ()
     key: KeySpec | None = None
     source: Source | None = None
-    is_sink: bool = False
+    sink: Sink | None = None
+
+    @property
+    def is_sink(self) -> bool:
+        return self.sink is not None
 
 
 @dataclass(frozen=True, slots=True)

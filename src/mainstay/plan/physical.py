@@ -76,5 +76,5 @@ def _operator(operator: LogicalOperator) -> OperatorSpec:
         states=operator.states,
         key=operator.key,
         source=operator.source,
-        is_sink=operator.is_sink,
+        sink=operator.sink,
     )

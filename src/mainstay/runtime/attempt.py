@@ -15,6 +15,7 @@ from mainstay.errors import JobFailedError
 from mainstay.runtime.claims import Claims
 from mainstay.runtime.committing import manifest_of
 from mainstay.runtime.epochs import EpochBook, EpochRecord, PendingEpoch, Subtask
+from mainstay.runtime.global_commits import GlobalCommits
 from mainstay.runtime.messages import (
     AbortEpoch,
     Acknowledge,
@@ -78,7 +79,7 @@ class RunningAttempt:
         options: JobOptions,
         ports: Ports,
         claims: Claims,
-        notes: dict[str, Any],
+        restored: Manifest | None,
         owner: Owner,
     ) -> None:
         self.number = number
@@ -91,7 +92,10 @@ class RunningAttempt:
         self._subtasks = frozenset((task.id, subtask) for task, subtask in job.subtasks())
         self._sinks = [(task.id, subtask) for task, subtask in job.subtasks() if task.has_sink]
         self._progress = _Progress(set(), set(), {})
+        self._restored = restored
+        notes = dict(restored.sources) if restored is not None else {}
         self._sourcing = Sourcing(job, number, ports, notes, self._fail)
+        self._commits = GlobalCommits(job, number, ports, self.send_all, self._fail)
         self._final: Epoch | None = None
         now = ports.clock.monotonic()
         self.book = EpochBook(number, self._subtasks, options.snapshots, first_epoch, now)
@@ -137,6 +141,7 @@ class RunningAttempt:
         if self.is_running():
             self._owner.running()
             self._sourcing.start()
+            self._commits.start(self._restored)
 
     # ------------------------------------------------------------ time
 
@@ -148,6 +153,7 @@ class RunningAttempt:
         if not self.is_running():
             return
         self._sourcing.tick(now)
+        self._commits.tick(now)
         if self._final is None:
             self._trigger_if_due(now)
         else:
@@ -156,7 +162,7 @@ class RunningAttempt:
     def deadline(self) -> float | None:
         if not self.is_running():
             return None
-        times = [self.book.next_timeout(), self._sourcing.deadline()]
+        times = [self.book.next_timeout(), self._sourcing.deadline(), self._commits.deadline()]
         if self._final is None:
             times.append(self.book.next_trigger())
         return min((time for time in times if time is not None), default=None)
@@ -235,6 +241,7 @@ class RunningAttempt:
         for older in subsumed:
             self.send_all(AbortEpoch(self.number, older.epoch))
         self.send_all(EpochComplete(self.number, pending.epoch))
+        self._commits.epoch_complete(manifest)
         if pending.is_final:
             self._final = pending.epoch
         self._commit_next()

