@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from mainstay.runtime.epochs import EpochRecord
+from mainstay.runtime.messages import TaskMetrics
 from mainstay.runtime.status import AttemptRecord
 
 
@@ -22,6 +23,9 @@ class Job(Protocol):
 
     def cancel(self) -> None:
         """End the job. The last complete epoch can be restored."""
+
+    def metrics(self) -> dict[tuple[str, int], TaskMetrics]:
+        """What each subtask, named by its task and number, has done in the running attempt."""
 
     def snapshots(self) -> list[EpochRecord]:
         """The epochs so far, oldest first, with what each subtask measured."""

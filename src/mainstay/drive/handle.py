@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 import threading
+import time
 from collections.abc import Callable
 
+from mainstay.drive.progress import ProgressLine
 from mainstay.errors import JobFailedError
 from mainstay.runtime.coordinator import Coordinator
 from mainstay.runtime.epochs import EpochRecord
+from mainstay.runtime.messages import TaskMetrics
 from mainstay.runtime.status import AttemptRecord
+
+GLANCE_S = 0.25
 
 
 class JobHandle:
@@ -50,13 +56,35 @@ class JobHandle:
         return self.coordinator.status.value
 
     def wait(self, timeout: float | None = None) -> str:
-        """Wait for the end and return the status; raises what made the job fail."""
-        self._thread.join(timeout)
+        """Wait for the end and return the status; raises what made the job fail.
+
+        In a terminal a line shows how the job is doing. Ctrl-C ends the job in good order.
+        """
+        try:
+            self._watch(timeout)
+        except KeyboardInterrupt:
+            self.cancel()
+            raise
         if self._crash is not None:
             raise JobFailedError(f"the drive of job {self.name!r} broke") from self._crash
         if self.coordinator.error is not None:
             raise self.coordinator.error
         return self.status
+
+    def _watch(self, timeout: float | None) -> None:
+        line = ProgressLine(self, sys.stderr)
+        until = None if timeout is None else time.monotonic() + timeout
+        while self._thread.is_alive():
+            left = GLANCE_S if until is None else min(GLANCE_S, until - time.monotonic())
+            if left <= 0:
+                break
+            self._thread.join(left)
+            line.update(time.monotonic())
+        line.end()
+
+    def metrics(self) -> dict[tuple[str, int], TaskMetrics]:
+        """What each subtask of the running attempt has done so far."""
+        return self.coordinator.metrics()
 
     def cancel(self) -> None:
         """End the job. The last complete epoch can be restored."""

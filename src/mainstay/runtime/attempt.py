@@ -25,8 +25,10 @@ from mainstay.runtime.messages import (
     Ended,
     Epoch,
     EpochComplete,
+    Metrics,
     Ready,
     Release,
+    TaskMetrics,
     Trigger,
     WorkerFailed,
 )
@@ -84,6 +86,7 @@ class RunningAttempt:
     ) -> None:
         self.number = number
         self.is_over = False
+        self.metrics: dict[Subtask, TaskMetrics] = {}
         self._job = job
         self._options = options
         self._ports = ports
@@ -120,6 +123,9 @@ class RunningAttempt:
                 self._progress.ended.add((task, subtask))
             case Committed(_, epoch, task, subtask):
                 self._progress.confirmed[(task, subtask)] = epoch
+            case Metrics(_, worker, tasks):
+                for task, figures in tasks.items():
+                    self.metrics[(task, worker)] = figures
             case WorkerFailed(_, _, error):
                 self._fail(error)
 

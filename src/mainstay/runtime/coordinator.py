@@ -29,7 +29,7 @@ from mainstay.runtime.attempt import RunningAttempt
 from mainstay.runtime.claims import Claims
 from mainstay.runtime.epochs import EpochRecord
 from mainstay.runtime.loading import Loaded, choose_first, choose_latest, load
-from mainstay.runtime.messages import Attempt, Epoch, Release, WorkerFailed
+from mainstay.runtime.messages import Attempt, Epoch, Release, TaskMetrics, WorkerFailed
 from mainstay.runtime.options import JobOptions
 from mainstay.runtime.ports import Ports
 from mainstay.runtime.recovery import RestorePlan, plan_restore
@@ -123,6 +123,10 @@ class Coordinator:
         if not self._claims.is_busy:
             times.append(self._restart_at)
         return min((time for time in times if time is not None), default=None)
+
+    def metrics(self) -> dict[tuple[str, int], TaskMetrics]:
+        """What each subtask of the current attempt last reported."""
+        return dict(self._attempt.metrics) if self._attempt is not None else {}
 
     def cancel(self) -> None:
         """End the job without finishing it. The last complete epoch can be restored."""

@@ -183,6 +183,23 @@ class Committed:
 
 
 @dataclass(frozen=True, slots=True)
+class TaskMetrics:
+    """What a subtask has done so far in this attempt, and whether it is held back just now."""
+
+    rows: int = 0
+    is_held_back: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Metrics:
+    """What the tasks of a worker have done so far, by task."""
+
+    attempt: Attempt
+    worker: int
+    tasks: Mapping[str, TaskMetrics]
+
+
+@dataclass(frozen=True, slots=True)
 class WorkerFailed:
     """The worker cannot go on; the attempt ends."""
 

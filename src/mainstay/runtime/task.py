@@ -24,6 +24,7 @@ from mainstay.runtime.messages import (
     Epoch,
     Figures,
     Marker,
+    TaskMetrics,
 )
 from mainstay.runtime.operators.sink import SinkOperator
 from mainstay.runtime.operators.source import SourceOperator
@@ -67,6 +68,7 @@ class Task:
         self._durability = Durability(ports, self._acknowledge, self._decline)
         self._sinks = [m.operator for m in members if isinstance(m.operator, SinkOperator)]
         self._told_confirmed = Epoch(0)
+        self._rows = 0
 
     # ------------------------------------------------------------ the loop
 
@@ -98,6 +100,7 @@ class Task:
         started = self._ports.clock.monotonic()
         rows = source.poll(self._slices.rows)
         if rows:
+            self._rows += rows
             self._slices.took(rows, self._ports.clock.monotonic() - started)
         return rows is not None
 
@@ -107,6 +110,7 @@ class Task:
         number, element = self.gate.take(self._slices.rows)
         if isinstance(element, pa.RecordBatch):
             started = self._ports.clock.monotonic()
+            self._rows += element.num_rows
             self._head.process(element, self.gate.channels[number].port)
             self._slices.took(element.num_rows, self._ports.clock.monotonic() - started)
             for member in self.members:
@@ -195,6 +199,9 @@ class Task:
         if confirmed > self._told_confirmed:
             self._told_confirmed = confirmed
             self._tell(Committed(self._attempt, confirmed, self.spec.id, self.subtask))
+
+    def metrics(self) -> TaskMetrics:
+        return TaskMetrics(self._rows, not self._has_room())
 
     def deadline(self) -> float | None:
         # A source that may not run has no say in when to look again.

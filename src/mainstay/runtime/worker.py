@@ -24,6 +24,7 @@ from mainstay.runtime.messages import (
     Element,
     Epoch,
     EpochComplete,
+    Metrics,
     Ready,
     Release,
     SinkCommitted,
@@ -37,6 +38,9 @@ from mainstay.runtime.spec import JobSpec, Tuning
 from mainstay.runtime.stateful import RestoredState, StatefulOperator, read_chain
 from mainstay.runtime.task import Task
 from mainstay.snapshot.statefile import StateTable
+
+METRICS_S = 0.5
+"""How often a worker says what its tasks have done."""
 
 Restored = Mapping[tuple[str, int], RestoredState]
 """What each (operator uid, subtask) starts from."""
@@ -83,7 +87,7 @@ class Worker:
         self._applying: deque[Iterator[None]] = deque()
         self._reading = 0
         self._is_ready = False
-        self._flushed_at = ports.clock.monotonic()
+        self._flushed_at = self._metrics_at = ports.clock.monotonic()
         self._restore()
 
     # ------------------------------------------------------------ channels
@@ -179,10 +183,18 @@ class Worker:
             return True
         if not self._is_ready:
             return False
+        self._report_metrics()
         progressed = False
         for task in self.tasks:
             progressed = task.step() or progressed
         return self._flush(idle=not progressed) or progressed
+
+    def _report_metrics(self) -> None:
+        now = self._ports.clock.monotonic()
+        if now >= self._metrics_at:
+            self._metrics_at = now + METRICS_S
+            tasks = {task.spec.id: task.metrics() for task in self.tasks}
+            self._ports.send(COORDINATOR, Metrics(self.attempt, self.number, tasks))
 
     def _flush(self, *, idle: bool) -> bool:
         now = self._ports.clock.monotonic()

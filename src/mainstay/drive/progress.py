@@ -1,0 +1,56 @@
+"""The line that shows how a job is doing, where there is a terminal to show it on."""
+
+from __future__ import annotations
+
+from typing import Protocol, TextIO
+
+from mainstay.runtime.epochs import EpochRecord
+from mainstay.runtime.messages import TaskMetrics
+
+
+class Watched(Protocol):
+    """What the line reads."""
+
+    name: str
+
+    @property
+    def status(self) -> str: ...
+    def snapshots(self) -> list[EpochRecord]: ...
+    def metrics(self) -> dict[tuple[str, int], TaskMetrics]: ...
+
+
+class ProgressLine:
+    """Rewrites one line of a terminal; anywhere else it writes nothing."""
+
+    def __init__(self, job: Watched, out: TextIO) -> None:
+        self._job = job
+        self._out = out
+        self._is_shown = out.isatty()
+        self._rows = 0
+        self._at: float | None = None
+
+    def update(self, now: float) -> None:
+        if not self._is_shown:
+            return
+        self._out.write(f"\r\x1b[2K{self.text(now)}")
+        self._out.flush()
+
+    def text(self, now: float) -> str:
+        """Status, rows, rate, and the last epoch."""
+        rows = sum(figures.rows for figures in self._job.metrics().values())
+        rate = 0.0
+        if self._at is not None and now > self._at:
+            rate = max(0.0, (rows - self._rows) / (now - self._at))
+        self._rows, self._at = rows, now
+        parts = [f"{self._job.name}: {self._job.status}", f"{rows:,} rows", f"{rate:,.0f} rows/s"]
+        complete = [record for record in self._job.snapshots() if record.status == "complete"]
+        if complete:
+            last = complete[-1]
+            parts.append(
+                f"epoch {last.epoch} in {last.duration_s:.2f} s, {last.size_bytes:,} bytes"
+            )
+        return "  ".join(parts)
+
+    def end(self) -> None:
+        if self._is_shown and self._at is not None:
+            self._out.write("\n")

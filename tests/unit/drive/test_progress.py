@@ -1,0 +1,57 @@
+"""The line that shows how a job is doing."""
+
+from __future__ import annotations
+
+import io
+
+from mainstay.drive.progress import ProgressLine
+from mainstay.runtime.epochs import EpochRecord
+from mainstay.runtime.messages import Epoch, TaskMetrics
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+class Job:
+    """A job that stands still."""
+
+    name = "totals"
+    status = "running"
+    rows = 1000
+
+    def snapshots(self) -> list[EpochRecord]:
+        return [EpochRecord(Epoch(3), 1, "complete", 0.0, 0.25, 4096)]
+
+    def metrics(self) -> dict[tuple[str, int], TaskMetrics]:
+        return {("in", 0): TaskMetrics(self.rows), ("in", 1): TaskMetrics(500)}
+
+
+def test_nothing_is_written_where_there_is_no_terminal() -> None:
+    out = io.StringIO()
+    line = ProgressLine(Job(), out)
+    line.update(1.0)
+    line.end()
+    assert out.getvalue() == ""
+
+
+def test_the_line_shows_rows_rate_and_the_last_epoch() -> None:
+    job = Job()
+    line = ProgressLine(job, Terminal())
+    line.text(1.0)
+    job.rows = 3000
+    text = line.text(3.0)
+    assert text == "totals: running  3,500 rows  1,000 rows/s  epoch 3 in 0.25 s, 4,096 bytes"
+
+
+def test_a_terminal_gets_one_line_that_is_written_over() -> None:
+    out = Terminal()
+    line = ProgressLine(Job(), out)
+    line.update(1.0)
+    line.update(2.0)
+    line.end()
+    assert out.getvalue().count("\r") == 2
+    assert out.getvalue().endswith("\n")
