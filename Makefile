@@ -19,7 +19,7 @@ demo: $(STAMP) ## run the demonstration
 	$(BIN)/python -m mainstay.demo
 
 test: lint ## lint, then every test but the soak
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist loadgroup
 
 lint: $(STAMP) ## ruff, formatting and mypy; changes nothing
 	$(BIN)/ruff check $(CODE)
@@ -34,7 +34,7 @@ bench: $(STAMP) ## run the benchmarks
 	$(BIN)/python -m benchmarks
 
 soak: $(STAMP) ## simulate many seeds (MAINSTAY_SEEDS, 100000 by default)
-	MAINSTAY_SEEDS=$(MAINSTAY_SEEDS) $(BIN)/python -m pytest -n auto -m soak
+	MAINSTAY_SEEDS=$(MAINSTAY_SEEDS) $(BIN)/python -m pytest -n auto --dist loadgroup -m soak
 
 clean: ## delete caches and build output; .venv stays
 	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

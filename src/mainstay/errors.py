@@ -13,6 +13,7 @@
     ├── SnapshotStorageError    the storage did not do what it was asked; trying again may help
     │   └── OutcomeUnknownError the storage may or may not have done it: ask before assuming
     ├── FencedError             a newer attempt or leader owns the job: stop at once
+    ├── LinkError               processes of the job cannot reach each other; the attempt ends
     ├── SparkSetupError         the Spark session cannot run the job as it is set up
     │   └── SlotsError          it has too few free slots
     ├── SourceError             a source cannot be read
@@ -81,6 +82,10 @@ class OutcomeUnknownError(SnapshotStorageError):
 
 class FencedError(MainstayError):
     """A newer attempt or leader has taken over; whoever gets this must stop."""
+
+
+class LinkError(MainstayError):
+    """A connection between processes of a job broke, or could not be made."""
 
 
 class SparkSetupError(MainstayError):

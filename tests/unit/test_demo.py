@@ -6,9 +6,7 @@ import io
 
 import pytest
 
-from mainstay.connectors import SinkContext
 from mainstay.demo.__main__ import Scale, main
-from mainstay.demo.ledger import Ledger
 from mainstay.demo.orders import Orders, orders
 from mainstay.demo.show import Screen
 from mainstay.demo.verdict import judge
@@ -18,7 +16,7 @@ SMALL = Scale(orders=4000, seconds=1.0, epoch_every_s=0.1, seeds=2, simulated_or
 
 def test_it_survives_the_crash_and_finds_every_order_once() -> None:
     out = io.StringIO()
-    assert main(SMALL, out) == 0
+    assert main(SMALL, out, embedded=True) == 0
     text = out.getvalue()
     assert "worker 1 is killed" in text
     assert "attempt 2: from" in text
@@ -42,18 +40,6 @@ def test_orders_that_are_not_due_are_not_given() -> None:
     (split, _) = source.plan(frozenset())
     polled = source.read(split, 7).poll(50)
     assert (polled.batch, polled.offset, polled.finished) == (None, 7, False)
-
-
-def test_a_ledger_shows_committed_rows_only_and_each_once() -> None:
-    ledger = Ledger()
-    writer = ledger.open(SinkContext("out", 0, 1, "demo"))
-    writer.write(orders(0, 3))
-    handle = writer.prepare(1)
-    assert handle is not None
-    assert list(ledger.rows()) == []
-    ledger.commit([handle])
-    ledger.commit([handle])
-    assert [number for number, _, _ in ledger.rows()] == [0, 1, 2]
 
 
 BATCH = orders(0, 2)

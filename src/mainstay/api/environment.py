@@ -64,6 +64,7 @@ class Environment:
         self.restore = _restore_options(restore, allow_dropped, fall_back)
         check_settings(mode, max_parallelism)
         self._builder = GraphBuilder(parallelism, max_parallelism)
+        self._ingests: list[Any] = []
 
     def source(
         self, source: Source, *, uid: str | None = None, parallelism: int | None = None
@@ -91,6 +92,27 @@ class Environment:
             source=source,
         )
         return Stream(self._builder, schema, ((operator.id, Forward()),))
+
+    def from_dataframe(self, df: Any, *, uid: str, parallelism: int | None = None) -> Stream:
+        """A DataFrame of Spark as a stream, batch (bounded) or streaming (unbounded).
+
+        Its rows go through an ingest log in the snapshot directory, which Spark writes exactly
+        once: a batch DataFrame before the workers start, a streaming one while the job runs.
+        """
+        if self.spark == EMBEDDED:
+            raise GraphError(
+                f"from_dataframe(uid={uid!r}) needs Spark, and this job runs without: leave out "
+                f"spark={EMBEDDED!r}, or read from one of mainstay.connectors."
+            )
+        if not isinstance(uid, str) or not uid.strip():
+            raise GraphError(f"from_dataframe(uid={uid!r}): the uid is a text that is not empty.")
+        from mainstay.spark.dataframes import ingest_of
+
+        directory = None if self.snapshots is None else os.fspath(self.snapshots.dir)
+        ingest = ingest_of(df, uid, directory)
+        stream = self.source(ingest.source, uid=uid, parallelism=parallelism)
+        self._ingests.append(ingest)
+        return stream
 
     # ------------------------------------------------------------ plans
 
@@ -132,7 +154,7 @@ class Environment:
             from mainstay.drive.embedded import start_embedded
 
             return start_embedded(name, spec, **settings)
-        return _start_on_spark(name, spec, self.spark, settings)
+        return _start_on_spark(name, spec, self.spark, {**settings, "ingests": self._ingests})
 
 
 def _start_on_spark(name: str, spec: JobSpec, session: Any, settings: dict[str, Any]) -> Job:

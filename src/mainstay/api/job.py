@@ -18,7 +18,7 @@ class Job(Protocol):
     def status(self) -> str:
         """starting, launching, running, restarting, finished, failed or cancelled."""
 
-    def wait(self, timeout: float | None = None) -> str:
+    def wait(self, timeout: float | None = None, *, progress: bool = True) -> str:
         """Wait for the end and return the final status; raises what made the job fail."""
 
     def cancel(self) -> None:

@@ -1,9 +1,10 @@
-"""Files as a bounded source: Parquet, CSV with a header line, and JSON lines.
+"""Files as a source: Parquet, CSV with a header line, and JSON lines.
 
 ::
 
     Files("./orders/*.parquet")
     Files(["./2024", "./2025"], schema="customer string, amount long", format="csv")
+    Files("./incoming", schema="customer string, amount long", watch=True)
 
 A split is a file, its offset the number of rows that were read. Columns are found by name and
 cast to the schema; other columns of a file are left out. Files must not change while a job reads
@@ -12,7 +13,12 @@ could not be read again.
 
 In CSV an empty field is null and ``""`` the empty text; in JSON an absent field is null. A
 timestamp without a zone is UTC. Names that begin with ``.`` or ``_`` are passed over in
-directories, as Spark does.
+directories, as Spark does. Of a directory with Spark's log ``_spark_metadata`` exactly the files
+that are listed there are read.
+
+A watched source never ends: it looks for new files about once a second, and takes one when it has
+the size that it had the time before. Temporary names are passed over. A file of a Spark log is
+whole, and taken at once.
 """
 
 from __future__ import annotations
@@ -28,9 +34,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mainstay.connectors.file_formats import EXTENSIONS, READERS, check_types, read_batches
+from mainstay.connectors.spark_file_log import SparkFileLog, has_log
 from mainstay.errors import GraphError, SchemaError, SourceError
 from mainstay.runtime.connector import Json, Polled, Source, Split, SplitReader
 from mainstay.schema import to_schema
+from mainstay.snapshot.object_storage import open_storage
+
+TEMPORARY = (".tmp", ".part", ".inprogress", "._COPYING_")
+"""How names end under which other programs write files that they will rename."""
 
 
 class Files(Source):
@@ -38,7 +49,7 @@ class Files(Source):
 
     ``paths`` are files, directories (everything in them) or glob patterns. ``format`` is one of
     "parquet", "csv" and "json", and may be left out where the files' extensions say it. ``schema``
-    may be left out where the first file is Parquet.
+    may be left out where the first file is Parquet. With ``watch`` there need not be a file yet.
     """
 
     may_block = True
@@ -50,6 +61,7 @@ class Files(Source):
         schema: Any = None,
         format: str | None = None,
         batch_rows: int = 8192,
+        watch: bool = False,
     ) -> None:
         given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
         if not given or not all(isinstance(path, str | os.PathLike) for path in given):
@@ -63,16 +75,20 @@ class Files(Source):
         self.paths = [os.fspath(path) for path in given]
         self.format = format
         self.batch_rows = batch_rows
+        self.bounded = not watch
+        self._growing: dict[str, int] = {}
         self.schema = self._schema_of_first() if schema is None else to_schema(schema)
         if format is not None:
             check_types(self.schema, format, GraphError)
 
     def plan(self, seen: frozenset[str]) -> Sequence[Split]:
-        formats = {path: self._format_of(path, SourceError) for path in self._found(SourceError)}
+        found = self._found(SourceError)
+        sizes = _sizes(found) if self.bounded else self._settled(found, seen)
+        formats = {path: self._format_of(path, SourceError) for path in sorted(sizes)}
         for format in sorted(set(formats.values())):
             check_types(self.schema, format, SourceError)
         return [
-            Split(path, {"format": format, "size_bytes": os.path.getsize(path)})
+            Split(path, {"format": format, "size_bytes": sizes[path]})
             for path, format in formats.items()
             if path not in seen
         ]
@@ -81,17 +97,28 @@ class Files(Source):
         place = _Place(split.id, split.data["format"], split.data["size_bytes"])
         return _FileReader(place, self.schema, self.batch_rows, offset or 0)
 
-    def _found(self, error: type[Exception]) -> list[str]:
-        found: set[str] = set()
+    def _found(self, error: type[Exception]) -> dict[str, bool]:
+        """The files there are, and of each whether it is known to be whole."""
+        found: dict[str, bool] = {}
         for path in self.paths:
-            matches = set(_files_of(path))
-            if not matches:
+            matches = dict(_files_of(path))
+            if not matches and self.bounded:
                 raise error(
                     f"no file matches {path!r} (in {os.getcwd()!r}). Correct the path, or leave "
                     "it out if there may be no such file."
                 )
             found |= matches
-        return sorted(found)
+        return found
+
+    def _settled(self, found: dict[str, bool], seen: frozenset[str]) -> dict[str, int]:
+        """The sizes of the new files that are whole, or have not grown since the last time."""
+        new = {
+            path: is_whole
+            for path, is_whole in found.items()
+            if path not in seen and not path.endswith(TEMPORARY)
+        }
+        before, self._growing = self._growing, _sizes(new)
+        return {path: n for path, n in self._growing.items() if new[path] or before.get(path) == n}
 
     def _format_of(self, path: str, error: type[Exception]) -> str:
         if self.format is not None:
@@ -106,7 +133,12 @@ class Files(Source):
         return EXTENSIONS[extension]
 
     def _schema_of_first(self) -> pa.Schema:
-        path = self._found(GraphError)[0]
+        path = min(self._found(GraphError), default=None)
+        if path is None:
+            raise GraphError(
+                f"Files({', '.join(map(repr, self.paths))}, watch=True): there is no file yet to "
+                'take the schema from. Give one, as in schema="customer string, amount long".'
+            )
         format = self._format_of(path, GraphError)
         if format != "parquet":
             raise GraphError(
@@ -121,16 +153,36 @@ class Files(Source):
             )
 
 
-def _files_of(path: str) -> Iterator[str]:
-    """The files that one of the given paths stands for."""
+def _files_of(path: str) -> Iterator[tuple[str, bool]]:
+    """The files that one of the given paths stands for; those of a Spark log are whole."""
     for match in glob(path, recursive=True) if has_magic(path) else [path]:
         if os.path.isfile(match):
-            yield match
-        for directory, inner, names in os.walk(match):
-            inner[:] = [name for name in inner if not name.startswith((".", "_"))]
-            yield from (
-                os.path.join(directory, name) for name in names if not name.startswith((".", "_"))
+            yield match, False
+        elif has_log(match):
+            log = SparkFileLog(open_storage(match), SourceError)
+            yield from ((file.path, True) for file in log.files())
+        else:
+            yield from ((name, False) for name in _files_below(match))
+
+
+def _sizes(found: dict[str, bool]) -> dict[str, int]:
+    """The sizes of the files. One that has gone since it was found is left out, unless a log
+    says that it belongs to the data."""
+    for path, is_listed in found.items():
+        if is_listed and not os.path.isfile(path):
+            raise SourceError(
+                f"file {path!r} is listed in Spark's log but is not there. Put it back; a "
+                "directory with such a log can be neither moved nor thinned out."
             )
+    return {path: os.path.getsize(path) for path in found if os.path.isfile(path)}
+
+
+def _files_below(path: str) -> Iterator[str]:
+    for directory, inner, names in os.walk(path):
+        inner[:] = [name for name in inner if not name.startswith((".", "_"))]
+        yield from (
+            os.path.join(directory, name) for name in names if not name.startswith((".", "_"))
+        )
 
 
 # ---------------------------------------------------------------- reading a file

@@ -69,9 +69,7 @@ def fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _grouped(
-    batches: Iterable[pa.RecordBatch], file_bytes: int
-) -> Iterator[list[pa.RecordBatch]]:
+def _grouped(batches: Iterable[pa.RecordBatch], file_bytes: int) -> Iterator[list[pa.RecordBatch]]:
     group: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:

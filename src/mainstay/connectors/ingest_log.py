@@ -2,10 +2,10 @@
 
 ::
 
-    ingest/<uid>/data/0000000007/…    files of rows; each task attempt writes files of its own
-    ingest/<uid>/log/0000000007       the slot of batch 7: which of those files count
-    ingest/<uid>/sealed               no batch will be added any more
-    ingest/<uid>/mark                 how much the job has read, for those who must wait for it
+    ingest/<uid>/data/0000000007-….arrow   rows; each task attempt writes files of its own
+    ingest/<uid>/log/0000000007            the slot of batch 7: which of those files count
+    ingest/<uid>/sealed                    no batch will be added any more
+    ingest/<uid>/mark                      how much the job has read, for those who wait for it
 
 A slot is made with create-if-absent, so a batch that Spark runs again changes nothing, and files
 of attempts that were retried, lost or speculative are in no slot. The batches of a log are numbered
@@ -98,7 +98,7 @@ class IngestLog:
 
     def data_path(self, batch: int, name: str) -> str:
         """The path of a data file; ``name`` is one that no other task attempt uses."""
-        return f"{self._prefix}data/{batch:010d}/{name}.arrow"
+        return f"{self._prefix}data/{batch:010d}-{name}.arrow"
 
     # ------------------------------------------------------------ slots
 
@@ -182,9 +182,9 @@ class IngestLog:
         keep_from = min([keep_from, *batches[-1:]])
         if not batches or batches[0] >= keep_from:
             return 0
-        data = self.data_path(keep_from, "")
+        kept = self.data_path(keep_from, "").removesuffix(".arrow")
         for path in self._storage.list(f"{self._prefix}data"):
-            if path < data.rpartition("/")[0]:
+            if path < kept:
                 self._storage.delete(path)
         # Oldest first, so that a deletion that is cut short leaves no gap.
         dropped = [batch for batch in batches if batch < keep_from]

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 import tempfile
 import time
 from dataclasses import dataclass
-from typing import TextIO
+from pathlib import Path
+from typing import Any, TextIO
 
 import pyarrow as pa
 
-from mainstay.api.environment import Environment
+from mainstay.api.environment import EMBEDDED, Environment
 from mainstay.api.options import Restart, Snapshots
 from mainstay.connectors.memory import Memory, Rows
-from mainstay.demo.ledger import Ledger
+from mainstay.connectors.parquet_sink import ParquetSink, read_committed
 from mainstay.demo.orders import SCHEMA, Orders, orders
 from mainstay.demo.show import Screen, show_attempts, show_epochs
 from mainstay.demo.totals import OUT, TOTALS, build
 from mainstay.demo.verdict import Verdict, judge
-from mainstay.drive.embedded import EmbeddedJob, start_embedded
+from mainstay.drive.embedded import EmbeddedJob
 from mainstay.snapshot.commitlog import read_history
 from mainstay.snapshot.object_storage import open_storage
 from mainstay.testing.inspect import committed_state
@@ -40,83 +43,111 @@ class Scale:
     crashes: int = 8
 
 
-def main(scale: Scale | None = None, out: TextIO = sys.stdout) -> int:
+def main(scale: Scale | None = None, out: TextIO = sys.stdout, *, embedded: bool = False) -> int:
     """Show everything; 0 when every order was counted exactly once."""
     scale = scale or Scale()
     screen = Screen(out)
+    spark = EMBEDDED if embedded else _session(screen)
     with tempfile.TemporaryDirectory(prefix="mainstay-demo-") as directory:
-        real = _real_time(screen, scale, directory)
+        real = _real_time(screen, scale, Path(directory), spark)
     simulated = _what_if(screen, scale)
     return 0 if real and simulated else 1
+
+
+def _session(screen: Screen) -> Any:
+    """A local Spark session, started before the clock of the orders."""
+    from mainstay.spark.session import local_session
+
+    screen.line("Starting Spark on this machine ...")
+    session = local_session(workers=2)
+    # What a killed worker makes Spark log is part of the show, but not of its text.
+    session.sparkContext.setLogLevel("OFF")
+    # The first job of a session takes seconds; it should not be the one that is shown.
+    session.range(0, 2, 1, 2).mapInArrow(lambda batches: batches, "id long", barrier=True).collect()
+    return session
 
 
 # ---------------------------------------------------------------- in real time
 
 
-def _real_time(screen: Screen, scale: Scale, directory: str) -> bool:
-    source, sink = Orders(scale.orders, scale.orders / scale.seconds), Ledger()
-    snapshots = Snapshots(directory, every=scale.epoch_every_s)
-    env = Environment(parallelism=2, snapshots=snapshots, restart=Restart(backoff="300ms"))
-    build(env, source, sink)
-    spec = env.plan()
+def _real_time(screen: Screen, scale: Scale, directory: Path, spark: Any) -> bool:
+    source = Orders(scale.orders, scale.orders / scale.seconds)
+    target = str(directory / "totals")
+    env = Environment(
+        spark=spark,
+        parallelism=2,
+        snapshots=Snapshots(str(directory / "snapshots"), every=scale.epoch_every_s),
+        restart=Restart(max_failures=3, backoff="300ms"),
+    )
+    build(env, source, ParquetSink(target))
+    place = "in this process" if spark == EMBEDDED else "on Spark"
     screen.line(
-        f"{scale.orders:,} orders in {scale.seconds:g} s → a running total per customer → sink; "
-        f"2 workers, a snapshot every {scale.epoch_every_s:g} s."
+        f"{scale.orders:,} orders in {scale.seconds:g} s → a running total per customer → "
+        f"Parquet; 2 workers {place}, a snapshot every {scale.epoch_every_s:g} s."
     )
-    job = start_embedded(
-        "demo",
-        spec,
-        directory=directory,
-        snapshots=snapshots.parsed(),
-        restart=env.restart.parsed(),
-        restore=env.restore,
-    )
+    job = env.start("demo")
     _watch(screen, job, source, scale)
     screen.line()
     show_epochs(screen, job.snapshots())
     screen.line()
     show_attempts(screen, job)
-    storage = open_storage(directory)
+    storage, spec = open_storage(str(directory / "snapshots")), env.plan()
     verdict = judge(
         (orders(n, min(n + BATCH, scale.orders)) for n in range(0, scale.orders, BATCH)),
         committed_state(storage, spec, TOTALS, "total"),
         committed_state(storage, spec, TOTALS, "count"),
-        list(sink.rows()),
+        list(zip(*read_committed(target).to_pydict().values(), strict=True)),
     )
     screen.line()
     _show_verdict(screen, verdict)
     return verdict.is_good
 
 
-def _watch(screen: Screen, job: EmbeddedJob, source: Orders, scale: Scale) -> None:
+def _watch(screen: Screen, job: Any, source: Orders, scale: Scale) -> None:
     """Look at the job until it ends, and kill a worker half way."""
     story = _Story(screen, job, source)
     crash_at = source.opened + scale.seconds / 2
     while True:
-        job.wait(GLANCE_S)
+        job.wait(GLANCE_S, progress=False)
         story.tell()
         if job.status in ("finished", "failed", "cancelled"):
             return
-        if not story.crashed and time.monotonic() >= crash_at:
+        has_epoch = any(record.status == "complete" for record in job.snapshots())
+        if not story.crashed and time.monotonic() >= crash_at and has_epoch:
             story.crash()
+
+
+def _kill_worker(job: Any, number: int) -> str:
+    """Kill a worker as nothing should be killed, and say which."""
+    if isinstance(job, EmbeddedJob):
+        job.crash_worker(number)
+        return f"worker {number} is killed, with everything it held in memory"
+    _, pid = job.workers()[number]
+    os.kill(pid, signal.SIGKILL)
+    return f"worker {number} is killed (kill -9 {pid}), with everything it held in memory"
 
 
 class _Story:
     """Tells what is new about a job."""
 
-    def __init__(self, screen: Screen, job: EmbeddedJob, source: Orders) -> None:
+    def __init__(self, screen: Screen, job: Any, source: Orders) -> None:
         self._screen = screen
         self._job = job
         self._source = source
-        self._attempts = 0
+        self._begun = 0
+        self._ended = 0
         self._last_line = 0.0
         self.crashed = False
 
     def tell(self) -> None:
-        for attempt in self._job.attempts()[self._attempts :]:
-            start = f"from epoch {attempt.restored_from}" if attempt.restored_from else "from empty"
-            self._line(f"attempt {attempt.attempt} starts {start}")
-            self._attempts += 1
+        for number, attempt in enumerate(self._job.attempts()):
+            if number == self._begun:
+                start = f"epoch {attempt.restored_from}" if attempt.restored_from else "empty state"
+                self._line(f"attempt {attempt.attempt} starts from {start}")
+                self._begun += 1
+            if number == self._ended and attempt.reason:
+                self._line(f"attempt {attempt.attempt} has ended: {attempt.reason}")
+                self._ended += 1
         text = self._progress()
         self._screen.progress(self._stamped(text))
         if time.monotonic() - self._last_line >= 1.0:
@@ -124,8 +155,7 @@ class _Story:
 
     def crash(self) -> None:
         self.crashed = True
-        self._line("worker 1 is killed, with everything it held in memory")
-        self._job.crash_worker(1)
+        self._line(_kill_worker(self._job, 1))
 
     def _line(self, text: str) -> None:
         self._last_line = time.monotonic()
@@ -202,4 +232,4 @@ def _simulate(batch: pa.RecordBatch, seed: int, crashes: int) -> tuple[Verdict, 
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(embedded="--embedded" in sys.argv[1:]))

@@ -32,11 +32,12 @@ class JobHandle:
 
     def _run(self) -> None:
         try:
-            self._loop()
+            try:
+                self._loop()
+            finally:
+                self._close()
         except BaseException as error:
             self._crash = error
-        finally:
-            self._close()
 
     def _loop(self) -> None:
         raise NotImplementedError
@@ -55,13 +56,13 @@ class JobHandle:
         """starting, launching, running, restarting, finished, failed or cancelled."""
         return self.coordinator.status.value
 
-    def wait(self, timeout: float | None = None) -> str:
+    def wait(self, timeout: float | None = None, *, progress: bool = True) -> str:
         """Wait for the end and return the status; raises what made the job fail.
 
         In a terminal a line shows how the job is doing. Ctrl-C ends the job in good order.
         """
         try:
-            self._watch(timeout)
+            self._watch(timeout, ProgressLine(self, sys.stderr) if progress else None)
         except KeyboardInterrupt:
             self.cancel()
             raise
@@ -71,16 +72,17 @@ class JobHandle:
             raise self.coordinator.error
         return self.status
 
-    def _watch(self, timeout: float | None) -> None:
-        line = ProgressLine(self, sys.stderr)
+    def _watch(self, timeout: float | None, line: ProgressLine | None) -> None:
         until = None if timeout is None else time.monotonic() + timeout
         while self._thread.is_alive():
             left = GLANCE_S if until is None else min(GLANCE_S, until - time.monotonic())
             if left <= 0:
                 break
             self._thread.join(left)
-            line.update(time.monotonic())
-        line.end()
+            if line is not None:
+                line.update(time.monotonic())
+        if line is not None:
+            line.end()
 
     def metrics(self) -> dict[tuple[str, int], TaskMetrics]:
         """What each subtask of the running attempt has done so far."""

@@ -6,19 +6,28 @@ without cleaning up, as if it had been killed.
 
 from __future__ import annotations
 
+import contextlib
 import os
+import sys
 import threading
 import time
 from dataclasses import dataclass
+from typing import NoReturn
 
 import zmq
 
-from mainstay.transport.hub import identity
+from mainstay.transport.hub import beat, identity, is_beat
 from mainstay.transport.keys import AttemptKeys, present
 
-BEAT_S = 0.5
 LEASE_S = 15.0
 EXIT_CODE = 75
+_MOST_BEAT_S = 0.5
+
+
+def leave(reason: str) -> NoReturn:
+    """End this process at once. What it was doing belongs to nobody any more."""
+    print(f"mainstay: process {os.getpid()} ends: {reason}", file=sys.stderr, flush=True)
+    os._exit(EXIT_CODE)
 
 
 @dataclass(slots=True)
@@ -32,7 +41,13 @@ class Lease(threading.Thread):
     """Sends heartbeats until it is told to stop."""
 
     def __init__(
-        self, hub_address: str, keys: AttemptKeys, attempt: int, worker: int, progress: Progress
+        self,
+        hub_address: str,
+        keys: AttemptKeys,
+        attempt: int,
+        worker: int,
+        progress: Progress,
+        lease_s: float = LEASE_S,
     ) -> None:
         super().__init__(name="mainstay-lease", daemon=True)
         self._address = hub_address
@@ -40,27 +55,34 @@ class Lease(threading.Thread):
         self._attempt = attempt
         self._worker = worker
         self._progress = progress
+        self._lease_s = lease_s
         self._is_over = threading.Event()
 
     def run(self) -> None:
-        context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-        socket = context.socket(zmq.DEALER)
-        socket.linger = 0
-        socket.routing_id = identity(b"h", self._attempt, self._worker)
-        present(socket, self._keys.worker, self._keys.hub.public)
-        socket.connect(self._address)
-        heard = time.monotonic()
-        while not self._is_over.wait(BEAT_S):
-            socket.send(self._progress.passes.to_bytes(8, "little"))
-            while socket.poll(0):
-                if len(socket.recv_multipart()[0]) != 8:
-                    # Not the echo: the hub does not know this attempt any more.
-                    os._exit(EXIT_CODE)
-                heard = time.monotonic()
-            if time.monotonic() - heard > LEASE_S:
-                os._exit(EXIT_CODE)
-        socket.close()
-        context.term()
+        try:
+            self._beat()
+        except Exception as error:
+            leave(f"its heartbeat failed: {type(error).__name__}: {error}")
+
+    def _beat(self) -> None:
+        # A context of its own: heartbeats do not wait behind the data of the links.
+        with zmq.Context() as context, context.socket(zmq.DEALER) as socket:
+            socket.linger = 0
+            socket.ipv6 = "[" in self._address
+            socket.routing_id = identity(b"h", self._attempt, self._worker)
+            present(socket, self._keys.worker, self._keys.hub_public)
+            socket.connect(self._address)
+            heard = time.monotonic()
+            while not self._is_over.wait(min(_MOST_BEAT_S, self._lease_s / 4)):
+                # A socket whose key was refused takes nothing: what is not sent is not heard.
+                with contextlib.suppress(zmq.Again):
+                    socket.send(beat(self._progress.passes), zmq.NOBLOCK)
+                while socket.poll(0):
+                    if not is_beat(socket.recv_multipart()):
+                        leave(f"attempt {self._attempt} is over")
+                    heard = time.monotonic()
+                if time.monotonic() - heard > self._lease_s:
+                    leave(f"the coordinator was not heard of for {self._lease_s} s")
 
     def stop(self) -> None:
         self._is_over.set()

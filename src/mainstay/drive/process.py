@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import gc
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 SWITCH_INTERVAL_S = 0.0005
 THRESHOLDS = (50_000, 20, 100)
@@ -20,3 +22,16 @@ def settle_process() -> None:
     gc.freeze()
     gc.set_threshold(*THRESHOLDS)
     sys.setswitchinterval(SWITCH_INTERVAL_S)
+
+
+@contextmanager
+def settled_process() -> Iterator[None]:
+    """The same for a while: Spark may give the process to another task afterwards."""
+    thresholds, interval_s = gc.get_threshold(), sys.getswitchinterval()
+    settle_process()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+        gc.set_threshold(*thresholds)
+        sys.setswitchinterval(interval_s)

@@ -5,6 +5,7 @@ For tests of everything between the core and Spark, and to measure it.
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
 import threading
@@ -14,12 +15,20 @@ import cloudpickle
 
 from mainstay.drive.remote_worker import Bootstrap
 
+CLOSE_S = 20.0
+
+# A thread that hangs must not keep the process of a failed worker: it ends without waiting.
 _PROGRAM = """
-import sys, cloudpickle
+import os, sys, traceback, cloudpickle
 sys.path[:0] = {path!r}
 from mainstay.drive.remote_worker import RemoteWorker
 bootstrap, number = cloudpickle.loads(sys.stdin.buffer.read())
-RemoteWorker(bootstrap, number, "127.0.0.1").run()
+try:
+    RemoteWorker(bootstrap, number, "127.0.0.1").run()
+except BaseException:
+    traceback.print_exc()
+    sys.stderr.flush()
+    os._exit(1)
 """
 
 
@@ -30,42 +39,46 @@ class ProcessLauncher:
 
     def __init__(self) -> None:
         self.processes: dict[int, list[subprocess.Popen[bytes]]] = {}
+        self._watchers: list[threading.Thread] = []
 
     def start(self, bootstrap: Bootstrap, workers: int, ended: Callable[[str], None]) -> None:
-        started = [self._start_one(bootstrap, number) for number in range(workers)]
-        self.processes[bootstrap.attempt] = started
-        threading.Thread(target=self._watch, args=(started, ended), daemon=True).start()
+        started = self.processes.setdefault(bootstrap.attempt, [])
+        for number in range(workers):
+            process = self._spawn()
+            started.append(process)
+            self._watch(number, process, ended)
+            self._brief(process, bootstrap, number)
 
-    def _start_one(self, bootstrap: Bootstrap, number: int) -> subprocess.Popen[bytes]:
+    def _spawn(self) -> subprocess.Popen[bytes]:
         program = _PROGRAM.format(path=[p for p in sys.path if p])
-        process = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE)
+        return subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE)
+
+    def _brief(self, process: subprocess.Popen[bytes], bootstrap: Bootstrap, number: int) -> None:
         assert process.stdin is not None
-        process.stdin.write(cloudpickle.dumps((bootstrap, number)))
-        process.stdin.close()
-        return process
+        # One that is dead already is reported by its watcher.
+        with contextlib.suppress(BrokenPipeError), process.stdin:
+            process.stdin.write(cloudpickle.dumps((bootstrap, number)))
 
     def _watch(
-        self, processes: list[subprocess.Popen[bytes]], ended: Callable[[str], None]
-    ) -> None:
-        threads = [
-            threading.Thread(target=self._watch_one, args=(number, process, ended), daemon=True)
-            for number, process in enumerate(processes)
-        ]
-        for thread in threads:
-            thread.start()
-
-    def _watch_one(
         self, number: int, process: subprocess.Popen[bytes], ended: Callable[[str], None]
     ) -> None:
-        code = process.wait()
-        if code != 0:
+        def watch() -> None:
+            code = process.wait()
             ended(f"process {process.pid} of worker {number} ended with code {code}")
+
+        watcher = threading.Thread(target=watch, name=f"mainstay-watch-{process.pid}", daemon=True)
+        self._watchers.append(watcher)
+        watcher.start()
 
     def stop(self, attempt: int) -> None:
         for process in self.processes.get(attempt, []):
             process.kill()
 
     def close(self) -> None:
-        for processes in self.processes.values():
-            for process in processes:
-                process.wait()
+        for process in [p for processes in self.processes.values() for p in processes]:
+            try:
+                process.wait(CLOSE_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+        for watcher in self._watchers:
+            watcher.join()

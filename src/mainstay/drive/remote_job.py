@@ -1,17 +1,19 @@
 """A job whose workers are processes elsewhere: the coordinator, its hub, and a launcher.
 
-Workers that fall silent are given up after a while; workers that die are noticed by the launcher,
-which hears of it from whatever supervises them.
+Workers that fall silent are given up after a while; workers that die are noticed by their peers,
+and by the launcher, which hears of it from whatever supervises them.
 """
 
 from __future__ import annotations
 
+import contextlib
 import math
 import queue
 import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, Protocol
 
 import cloudpickle
@@ -20,6 +22,7 @@ import zmq
 from mainstay.drive.background import Report, ThreadBackground
 from mainstay.drive.clock import SystemClock
 from mainstay.drive.handle import JobHandle
+from mainstay.drive.lease import LEASE_S
 from mainstay.drive.remote_worker import Bootstrap
 from mainstay.drive.wakeup import Wakeup
 from mainstay.errors import ProtocolError
@@ -28,14 +31,27 @@ from mainstay.runtime.messages import Attempt
 from mainstay.runtime.options import JobOptions
 from mainstay.runtime.ports import Ports
 from mainstay.runtime.spec import JobSpec
+from mainstay.runtime.status import Status
 from mainstay.runtime.worker import Deployment
 from mainstay.snapshot.object_storage import open_storage
 from mainstay.transport.codec import WIRE_VERSION
-from mainstay.transport.hub import Die, Heartbeat, Hello, Hub, Welcome
+from mainstay.transport.hub import Die, Garbled, Heartbeat, Hello, Hub, Welcome
 
 IDLE_S = 0.1
-SILENCE_S = 10.0
-START_S = 90.0
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long the coordinator waits for workers, and they for it.
+
+    ``silence_s``: a worker that was not heard of for so long is given up. ``lease_s``: a worker
+    that has not heard of the coordinator for so long ends itself. ``start_s``: all workers must
+    have come in by then.
+    """
+
+    start_s: float = 90.0
+    silence_s: float = 10.0
+    lease_s: float = LEASE_S
 
 
 class Launcher(Protocol):
@@ -45,7 +61,10 @@ class Launcher(Protocol):
     """The address under which processes there reach this one."""
 
     def start(self, bootstrap: Bootstrap, workers: int, ended: Callable[[str], None]) -> None:
-        """Start ``workers`` processes; call ``ended`` with the reason once they are no more."""
+        """Start ``workers`` processes; call ``ended`` with the reason once one is no more.
+
+        ``ended`` may be called from any thread, at any time, and more than once.
+        """
 
     def stop(self, attempt: int) -> None:
         """End the processes of an attempt, however slowly."""
@@ -54,35 +73,83 @@ class Launcher(Protocol):
         """No attempt will be started any more: wait until all processes are gone."""
 
 
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """When an attempt took over from the one before it, in seconds since 1970.
+
+    ``failed_at``: the failure was known; ``begun_at``: the next attempt was begun, after the wait
+    that the restart strategy asks for; ``gathered_at``: its workers had all come in;
+    ``running_at``: they had restored their state.
+    """
+
+    attempt: int
+    reason: str
+    failed_at: float
+    begun_at: float
+    gathered_at: float
+    running_at: float
+
+    @property
+    def wait_s(self) -> float:
+        return self.begun_at - self.failed_at
+
+    @property
+    def relaunch_s(self) -> float:
+        return self.gathered_at - self.begun_at
+
+    @property
+    def restore_s(self) -> float:
+        return self.running_at - self.gathered_at
+
+
 @dataclass(slots=True)
 class _Gathering:
     """The workers of an attempt, as they come in."""
 
-    deployment: Deployment
+    attempt: Attempt
+    workers: int
+    deployment: bytes
     started: float
     hellos: dict[int, Hello] = field(default_factory=dict)
     heard: dict[int, float] = field(default_factory=dict)
-    is_running: bool = False
+    is_complete: bool = False
 
 
 class RemoteJob(JobHandle):
     """A job on processes that a launcher starts."""
 
     def __init__(
-        self, name: str, spec: JobSpec, options: JobOptions, storage: str, launcher: Launcher
+        self,
+        name: str,
+        spec: JobSpec,
+        options: JobOptions,
+        storage: str,
+        launcher: Launcher,
+        patience: Patience | None = None,
     ) -> None:
         super().__init__(name)
         self._storage = storage
         self._launcher = launcher
+        self._patience = patience or Patience()
         self._clock = SystemClock()
-        self._wakeup = Wakeup()
         self._reports: queue.SimpleQueue[Report] = queue.SimpleQueue()
-        self._pool = ThreadPoolExecutor(max_workers=4, thread_name_prefix=f"mainstay-{name}")
         self._gathering: _Gathering | None = None
-        background = ThreadBackground(self._pool, self._reports, self._wakeup)
-        ports = Ports(self._clock, background, self._send, open_storage(storage))
-        self._hub = Hub(launcher.host)
-        self.coordinator = Coordinator(spec, options, ports, self, lambda: uuid.uuid4().hex)
+        self._gathered_at: dict[int, float] = {}
+        self._running_at: dict[int, float] = {}
+        opened = open_storage(storage)
+        with contextlib.ExitStack() as closing:
+            self._wakeup = Wakeup()
+            closing.callback(self._wakeup.close)
+            self._hub = Hub(launcher.host)
+            closing.callback(self._hub.close)
+            pool = ThreadPoolExecutor(max_workers=4, thread_name_prefix=f"mainstay-{name}")
+            closing.callback(pool.shutdown)
+            closing.callback(self._launcher.close)
+            closing.callback(self._abandon)
+            background = ThreadBackground(pool, self._reports, self._wakeup)
+            ports = Ports(self._clock, background, self._send, opened)
+            self.coordinator = Coordinator(spec, options, ports, self, lambda: uuid.uuid4().hex)
+            self._closing = closing.pop_all()
         self._start()
 
     def post(self, report: Report) -> None:
@@ -96,18 +163,39 @@ class RemoteJob(JobHandle):
         hellos = dict(gathering.hellos) if gathering is not None else {}
         return {number: (hello.host, hello.pid) for number, hello in hellos.items()}
 
+    def recoveries(self) -> list[Recovery]:
+        """How each attempt that has run took over from the one before it."""
+        return [
+            Recovery(
+                record.attempt,
+                before.reason,
+                before.ended_at,
+                record.begun_at,
+                self._gathered_at[record.attempt],
+                self._running_at[record.attempt],
+            )
+            for before, record in pairwise(self.attempts())
+            if before.ended_at is not None and record.attempt in self._running_at
+        ]
+
     # ------------------------------------------------------------ cluster
 
     def launch(self, deployment: Deployment) -> None:
-        attempt = deployment.attempt
+        attempt, workers = deployment.attempt, deployment.job.workers
         keys = self._hub.admit(attempt)
-        self._gathering = _Gathering(deployment, self._clock.monotonic())
-        bootstrap = Bootstrap(attempt, self._hub.address, keys, self._storage)
+        bootstrap = Bootstrap(
+            attempt, self._hub.address, keys, self._storage, self._patience.lease_s
+        )
+        shipped = cloudpickle.dumps(deployment)
+        self._gathering = _Gathering(attempt, workers, shipped, self._clock.monotonic())
 
         def ended(reason: str) -> None:
             self.post(lambda: self.coordinator.attempt_lost(attempt, reason))
 
-        self._launcher.start(bootstrap, deployment.job.workers, ended)
+        try:
+            self._launcher.start(bootstrap, workers, ended)
+        except Exception as error:
+            ended(f"its workers could not be started: {type(error).__name__}: {error}")
 
     def stop(self, attempt: Attempt) -> None:
         for worker in self.workers():
@@ -129,10 +217,12 @@ class RemoteJob(JobHandle):
         while not self.coordinator.status.is_final:
             poller.poll(self._patience_ms())
             self._wakeup.quiet()
-            while not self._reports.empty():
-                self._reports.get()()
+            # Workers first: what they say of their end says more than what is said of it.
             for message in self._hub.receive():
                 self._hear(message)
+            while not self._reports.empty():
+                self._reports.get()()
+            self._note_progress()
             self._check_silence()
             self.coordinator.tick()
 
@@ -143,19 +233,21 @@ class RemoteJob(JobHandle):
 
     def _hear(self, message: Any) -> None:
         gathering = self._gathering
-        if gathering is None or message.attempt != gathering.deployment.attempt:
+        if gathering is None or message.attempt != gathering.attempt:
             return
         match message:
             case Heartbeat(_, worker, _):
                 gathering.heard[worker] = self._clock.monotonic()
             case Hello():
                 self._welcome(gathering, message)
+            case Garbled(_, worker, reason):
+                self.coordinator.worker_lost(gathering.attempt, worker, reason)
             case _:
                 self.coordinator.receive(message)
 
     def _welcome(self, gathering: _Gathering, hello: Hello) -> None:
         """When the last worker has come in, all are told what to run and where the others are."""
-        attempt = gathering.deployment.attempt
+        attempt = gathering.attempt
         if hello.wire_version != WIRE_VERSION:
             error = ProtocolError(
                 f"worker {hello.worker} speaks wire version {hello.wire_version}, the driver "
@@ -163,36 +255,57 @@ class RemoteJob(JobHandle):
             )
             self.coordinator.worker_lost(attempt, hello.worker, str(error))
             return
-        gathering.hellos[hello.worker] = hello
-        if len(gathering.hellos) < gathering.deployment.job.workers:
+        if hello.worker in gathering.hellos or not 0 <= hello.worker < gathering.workers:
+            reason = f"process {hello.pid} introduced itself as worker {hello.worker}"
+            self.coordinator.attempt_lost(attempt, f"{reason}, of which there is one or none")
             return
-        peers = {number: (h.host, h.addresses) for number, h in gathering.hellos.items()}
-        deployment = cloudpickle.dumps(gathering.deployment)
+        gathering.hellos[hello.worker] = hello
+        if len(gathering.hellos) == gathering.workers:
+            self._welcome_all(gathering)
+
+    def _welcome_all(self, gathering: _Gathering) -> None:
+        peers = {number: hello.peer for number, hello in gathering.hellos.items()}
+        welcome = Welcome(gathering.attempt, gathering.deployment, peers)
         for worker in peers:
-            self._hub.send(attempt, worker, Welcome(attempt, deployment, peers))
+            self._hub.send(gathering.attempt, worker, welcome)
             gathering.heard[worker] = self._clock.monotonic()
-        gathering.is_running = True
+        gathering.is_complete = True
+        self._gathered_at[gathering.attempt] = self._clock.wall()
+
+    def _note_progress(self) -> None:
+        gathering = self._gathering
+        if gathering is not None and self.coordinator.status is Status.RUNNING:
+            self._running_at.setdefault(gathering.attempt, self._clock.wall())
 
     def _check_silence(self) -> None:
         """Give up workers that never came, or that have not been heard of for long."""
         gathering = self._gathering
         if gathering is None:
             return
-        now, attempt = self._clock.monotonic(), gathering.deployment.attempt
-        if not gathering.is_running:
-            if now - gathering.started > START_S:
-                missing = gathering.deployment.job.workers - len(gathering.hellos)
-                reason = f"{missing} workers did not start within {START_S} s"
-                self.coordinator.attempt_lost(attempt, reason)
+        now, patience = self._clock.monotonic(), self._patience
+        if not gathering.is_complete:
+            if now - gathering.started > patience.start_s:
+                missing = gathering.workers - len(gathering.hellos)
+                reason = (
+                    f"{missing} of {gathering.workers} workers did not come in within "
+                    f"{patience.start_s} s. There must be a free slot for each, and from each a "
+                    f"way to {self._hub.address}"
+                )
+                self.coordinator.attempt_lost(gathering.attempt, reason)
             return
         for worker, heard in gathering.heard.items():
-            if now - heard > SILENCE_S:
-                reason = f"it was not heard of for {SILENCE_S} s"
-                self.coordinator.worker_lost(attempt, worker, reason)
+            if now - heard > patience.silence_s:
+                reason = f"it was not heard of for {patience.silence_s} s"
+                self.coordinator.worker_lost(gathering.attempt, worker, reason)
                 return
 
+    # ------------------------------------------------------------ the end
+
+    def _abandon(self) -> None:
+        """End workers that nobody has released: the loop itself broke."""
+        gathering = self._gathering
+        if gathering is not None and self.coordinator.status is not Status.FINISHED:
+            self.stop(gathering.attempt)
+
     def _close(self) -> None:
-        self._launcher.close()
-        self._pool.shutdown(wait=True)
-        self._hub.close()
-        self._wakeup.close()
+        self._closing.close()

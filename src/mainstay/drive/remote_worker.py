@@ -1,16 +1,19 @@
 """A worker in a process of its own: introduces itself to the hub, links up, and runs.
 
 It ends in one of four ways: released by the coordinator (returns), by an error of its own (tells
-the coordinator, then raises), told to die, or when its lease runs out (both exit at once).
+the coordinator, waits until it was heard, then raises), told to die, or when the coordinator is
+not heard of any more (both exit at once). A process that returns may be used for something else:
+nothing of the worker stays in it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import pickle
 import queue
-from collections import deque
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -19,22 +22,25 @@ import zmq
 
 from mainstay.drive.background import Report, ThreadBackground
 from mainstay.drive.clock import SystemClock
-from mainstay.drive.lease import EXIT_CODE, Lease, Progress
-from mainstay.drive.process import settle_process
+from mainstay.drive.lease import LEASE_S, Lease, Progress, leave
+from mainstay.drive.process import settled_process
 from mainstay.drive.wakeup import Wakeup
-from mainstay.errors import FencedError
-from mainstay.runtime.messages import Attempt, ChannelId, WorkerFailed
+from mainstay.errors import LinkError
+from mainstay.runtime.messages import Attempt, ChannelId, Release, WorkerFailed
 from mainstay.runtime.ports import COORDINATOR, Ports
 from mainstay.runtime.worker import Deployment, Worker
 from mainstay.snapshot.object_storage import open_storage
+from mainstay.transport.address import place
 from mainstay.transport.codec import WIRE_VERSION, decode, encode
 from mainstay.transport.hub import Die, Hello, Welcome, identity
 from mainstay.transport.keys import AttemptKeys, present
 from mainstay.transport.links import Links
+from mainstay.transport.watch import Watch
 
 IDLE_S = 0.05
 START_S = 60.0
-FAREWELL_MS = 3000
+FAREWELL_S = 3.0
+THREADS_END_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +51,7 @@ class Bootstrap:
     hub_address: str
     keys: AttemptKeys
     storage: str
+    lease_s: float = LEASE_S
 
 
 class RemoteWorker:
@@ -55,91 +62,131 @@ class RemoteWorker:
         self._number = number
         self._host = host
         self._attempt = Attempt(bootstrap.attempt)
-        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-        self._hub = self._connect_to_hub()
-        self._links = Links(self._context, bootstrap.attempt, number, host, bootstrap.keys)
         self._progress = Progress()
-        self._lease = Lease(
-            bootstrap.hub_address, bootstrap.keys, bootstrap.attempt, number, self._progress
-        )
-        self._wakeup = Wakeup()
         self._reports: queue.SimpleQueue[Report] = queue.SimpleQueue()
-        self._pool = ThreadPoolExecutor(max_workers=2, thread_name_prefix="mainstay")
-        self._early: deque[Any] = deque()
+        self._schemas: dict[ChannelId, Any] = {}
+        self._is_released = False
 
-    def _connect_to_hub(self) -> zmq.Socket[bytes]:
-        keys = self._bootstrap.keys
-        socket = self._context.socket(zmq.DEALER)
-        socket.sndhwm = socket.rcvhwm = 0
-        socket.linger = FAREWELL_MS
-        socket.routing_id = identity(b"w", self._bootstrap.attempt, self._number)
-        present(socket, keys.worker, keys.hub.public)
-        socket.connect(self._bootstrap.hub_address)
-        return socket
+    def run(self) -> None:
+        """From the greeting to the end. What was opened is closed, the last first."""
+        with contextlib.ExitStack() as closing:
+            context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+            closing.callback(context.term)
+            self._connect_to_hub(context, closing)
+            lease = self._start_lease(closing)
+            try:
+                self._work(context, closing)
+            except Exception as error:
+                # From here on the end of the attempt is no news, and must not cut this short.
+                lease.stop()
+                self._report(error)
+                if not self._is_released:
+                    raise
 
     # ------------------------------------------------------------ beginning
 
-    def run(self) -> None:
-        """From the greeting to the end."""
-        try:
-            welcome = self._greet()
-            self._lease.start()
-            self._links.connect(welcome.peers, START_S)
-            self._run(pickle.loads(welcome.deployment))
-        except Exception as error:
-            self._tell(WorkerFailed(self._attempt, self._number, _portable(error)))
-            raise
-        finally:
-            self._close()
+    def _connect_to_hub(
+        self, context: zmq.Context[zmq.Socket[bytes]], closing: contextlib.ExitStack
+    ) -> None:
+        keys, address = self._bootstrap.keys, self._bootstrap.hub_address
+        self._hub = context.socket(zmq.DEALER)
+        closing.callback(self._hub.close)
+        self._hub.sndhwm = self._hub.rcvhwm = 0
+        self._hub.linger = int(FAREWELL_S * 1000)
+        self._hub.ipv6 = "[" in address
+        self._hub.routing_id = identity(b"w", self._attempt, self._number)
+        present(self._hub, keys.worker, keys.hub_public)
+        self._hub_watch = Watch(self._hub)
+        closing.callback(self._hub_watch.close)
+        self._hub.connect(address)
+
+    def _start_lease(self, closing: contextlib.ExitStack) -> Lease:
+        bootstrap = self._bootstrap
+        lease = Lease(
+            bootstrap.hub_address,
+            bootstrap.keys,
+            bootstrap.attempt,
+            self._number,
+            self._progress,
+            bootstrap.lease_s,
+        )
+        lease.start()
+        closing.callback(lease.stop)
+        return lease
+
+    def _work(self, context: zmq.Context[zmq.Socket[bytes]], closing: contextlib.ExitStack) -> None:
+        self._links = Links(context, self._number, self._host, place(), self._bootstrap.keys)
+        closing.callback(self._links.close)
+        welcome = self._greet()
+        self._links.connect(welcome.peers, START_S)
+        self._wakeup = Wakeup()
+        closing.callback(self._wakeup.close)
+        pool = ThreadPoolExecutor(max_workers=2, thread_name_prefix="mainstay")
+        closing.callback(self._end_threads, pool)
+        closing.enter_context(settled_process())
+        self._run(pickle.loads(welcome.deployment), pool)
 
     def _greet(self) -> Welcome:
-        hello = Hello(
-            self._attempt,
-            self._number,
-            WIRE_VERSION,
-            os.getpid(),
-            self._host,
-            self._links.addresses,
+        self._tell(
+            Hello(
+                self._attempt,
+                self._number,
+                WIRE_VERSION,
+                os.getpid(),
+                self._host,
+                self._links.own,
+            )
         )
-        self._tell(hello)
         while True:
-            if not self._hub.poll(int(START_S * 1000)):
-                raise FencedError(
+            message = self._await_word(START_S)
+            if message is None:
+                raise LinkError(
                     f"worker {self._number} got no answer from the coordinator at "
                     f"{self._bootstrap.hub_address} within {START_S} s. Executors must be able to "
                     "open connections to the driver."
                 )
-            message = self._decode_control(self._hub.recv_multipart())
+            if isinstance(message, Die):
+                leave(f"attempt {self._attempt} is over")
             if isinstance(message, Welcome):
                 return message
 
-    def _decode_control(self, frames: list[bytes]) -> Any:
-        message = decode(frames, self._schema_of)
-        if isinstance(message, Die):
-            os._exit(EXIT_CODE)
-        return message
+    def _await_word(self, timeout_s: float) -> Any:
+        """The next message of the coordinator; None when there is none in time."""
+        poller = zmq.Poller()
+        poller.register(self._hub, zmq.POLLIN)
+        poller.register(self._hub_watch.socket, zmq.POLLIN)
+        ready = dict(poller.poll(int(timeout_s * 1000)))
+        if self._hub in ready:
+            return decode(self._hub.recv_multipart(), self._schema_of)
+        self._require_hub()
+        return None
+
+    def _require_hub(self) -> None:
+        if self._hub_watch.has_ended():
+            leave(f"attempt {self._attempt} has no coordinator any more")
 
     def _schema_of(self, channel: ChannelId) -> Any:
         return self._schemas[channel]
 
     # ------------------------------------------------------------ the loop
 
-    def _run(self, deployment: Deployment) -> None:
+    def _run(self, deployment: Deployment, pool: ThreadPoolExecutor) -> None:
         self._schemas = _schemas(deployment, self._number)
-        background = ThreadBackground(self._pool, self._reports, self._wakeup)
+        background = ThreadBackground(pool, self._reports, self._wakeup)
         storage = open_storage(self._bootstrap.storage)
         ports = Ports(SystemClock(), background, self._send, storage)
-        settle_process()
         worker = Worker(deployment, self._number, ports)
         poller = self._links.poller()
         poller.register(self._hub, zmq.POLLIN)
+        poller.register(self._hub_watch.socket, zmq.POLLIN)
         poller.register(self._wakeup.listening, zmq.POLLIN)
         has_more = True
         while not worker.released:
             self._progress.passes += 1
             ready = dict(poller.poll(0 if has_more else self._patience_ms(worker, ports)))
             has_news = self._hear(worker, ready)
-            has_more = worker.step() or has_news
+            has_more = not worker.released and (worker.step() or has_news)
+        self._is_released = True
 
     def _patience_ms(self, worker: Worker, ports: Ports) -> int:
         due = worker.deadline()
@@ -153,10 +200,15 @@ class RemoteWorker:
         while not self._reports.empty():
             self._reports.get()()
         if self._hub in ready:
-            while self._hub.poll(0):
-                worker.receive(self._decode_control(self._hub.recv_multipart()))
-        for message in self._links.receive(ready, self._schema_of):
-            worker.receive(message)
+            while self._hub.poll(0) and not worker.released:
+                message = decode(self._hub.recv_multipart(), self._schema_of)
+                if isinstance(message, Die):
+                    leave(f"attempt {self._attempt} is over")
+                worker.receive(message)
+        if not worker.released:
+            self._require_hub()
+            for message in self._links.receive(ready, self._schema_of):
+                worker.receive(message)
         return bool(ready)
 
     def _send(self, to: int, message: Any) -> None:
@@ -166,16 +218,42 @@ class RemoteWorker:
             self._links.send(to, message)
 
     def _tell(self, message: Any) -> None:
-        self._hub.send_multipart(encode(message))
+        try:
+            self._hub.send_multipart(encode(message), zmq.NOBLOCK)
+        except zmq.Again:
+            # There is no bound on what it takes: only a connection that was refused takes nothing.
+            leave(f"attempt {self._attempt} has no coordinator any more")
 
-    def _close(self) -> None:
-        self._pool.shutdown(wait=False, cancel_futures=True)
-        if self._lease.is_alive():
-            self._lease.stop()
-        self._links.close()
-        self._wakeup.close()
-        self._hub.close()
-        self._context.term()
+    # ------------------------------------------------------------ ends
+
+    def _report(self, error: Exception) -> None:
+        """Say what went wrong, and wait until it was heard.
+
+        Whatever supervises this process tells the coordinator of its end, and the others of their
+        lost links; both must come after the reason. A worker that was released before has lost
+        its links because the others were, too: that is no failure.
+        """
+        self._tell(WorkerFailed(self._attempt, self._number, _portable(error)))
+        message = self._await_word(FAREWELL_S)
+        while message is not None and not isinstance(message, Die | Release):
+            message = self._await_word(FAREWELL_S)
+        self._is_released = isinstance(message, Release) and isinstance(error, LinkError)
+
+    def _end_threads(self, pool: ThreadPoolExecutor) -> None:
+        """Wait for the threads of a released worker: they must not go on beside the next task.
+
+        After an error the process ends anyway, and nothing may hold that up.
+        """
+        if not self._is_released:
+            pool.shutdown(wait=False, cancel_futures=True)
+            return
+        ending = threading.Thread(
+            target=pool.shutdown, kwargs={"cancel_futures": True}, daemon=True
+        )
+        ending.start()
+        ending.join(THREADS_END_S)
+        if ending.is_alive():
+            leave(f"work of attempt {self._attempt} does not end within {THREADS_END_S} s")
 
 
 def _schemas(deployment: Deployment, number: int) -> dict[ChannelId, Any]:

@@ -14,10 +14,10 @@ class Wakeup:
         self._ringing.setblocking(False)
 
     def ring(self) -> None:
-        """From any thread. A bell that rings already is not rung louder."""
+        """From any thread. A bell that rings already is not rung louder, a closed one is silent."""
         try:
             self._ringing.send(b"!")
-        except (BlockingIOError, OSError):
+        except OSError:
             return
 
     def quiet(self) -> None:

@@ -114,11 +114,12 @@ class Sink(ABC):
         raise NotImplementedError(f"{type(self).__name__} needs a commit(self, handles) method")
 
     def commit_epoch(self, epoch: int, handles: Sequence[bytes]) -> None:
-        """For global sinks: make visible what all subtasks prepared for an epoch.
+        """For global sinks: make visible, in one act, what all subtasks prepared up to an epoch.
 
         Called where the coordinator runs, beside its loop, with the epochs in their order and the
-        handles in the order of the subtasks; called again after a failure or a recovery with the
-        same epoch and handles, and must then do nothing.
+        handles in the order of their epochs and subtasks. A handle may come again, with the same
+        epoch or a later one, after a failure, a recovery, or before its commit was confirmed: what
+        was committed before must not be committed twice.
         """
         raise NotImplementedError(f"{type(self).__name__} needs commit_epoch(self, epoch, handles)")
 

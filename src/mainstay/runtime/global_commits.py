@@ -17,14 +17,12 @@ from typing import Any
 from mainstay.errors import SinkError
 from mainstay.runtime.connector import Sink
 from mainstay.runtime.messages import Attempt, Epoch, SinkCommitted
-from mainstay.runtime.operators.sink import HANDLES, MAX_RETRIES, RETRY_S
+from mainstay.runtime.operators.sink import HANDLES
 from mainstay.runtime.ports import Ports
+from mainstay.runtime.retry import Retry
 from mainstay.runtime.spec import JobSpec
 from mainstay.snapshot.manifest import Manifest
 from mainstay.state.operator import OperatorList
-
-Groups = list[tuple[int, list[bytes]]]
-"""Handles by the epoch they were prepared for, oldest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +30,7 @@ class _Due:
     """An epoch in the log whose handles are to be committed; the first of an attempt cleans up."""
 
     epoch: Epoch
-    groups: Groups
+    handles: list[bytes]
     is_first: bool = False
 
 
@@ -43,8 +41,7 @@ class _Queue:
     sink: Sink
     waiting: deque[_Due] = field(default_factory=deque)
     is_busy: bool = False
-    retry_at: float | None = None
-    failures: int = 0
+    retry: Retry = field(default_factory=Retry)
 
 
 class GlobalCommits:
@@ -72,8 +69,8 @@ class GlobalCommits:
         """Commit what the restored manifest names, and clean up what it does not."""
         for uid, queue in self._queues.items():
             epoch = Epoch(restored.epoch) if restored is not None else Epoch(0)
-            groups = handles_of(restored, uid) if restored is not None else []
-            queue.waiting.append(_Due(epoch, groups, is_first=True))
+            handles = handles_of(restored, uid) if restored is not None else []
+            queue.waiting.append(_Due(epoch, handles, is_first=True))
             self._commit_next(uid, queue)
 
     def epoch_complete(self, manifest: Manifest) -> None:
@@ -82,46 +79,44 @@ class GlobalCommits:
             self._commit_next(uid, queue)
 
     def _commit_next(self, uid: str, queue: _Queue) -> None:
-        if queue.is_busy or queue.retry_at is not None or not queue.waiting:
+        if queue.is_busy or queue.retry.is_waiting or not queue.waiting:
             return
         queue.is_busy = True
         due, sink, attempt = queue.waiting[0], queue.sink, self._attempt
 
         def work() -> None:
-            for prepared_for, handles in due.groups:
-                sink.commit_epoch(prepared_for, handles)
+            # All of it in one act: a part of it would show a cut that never was.
+            if due.handles:
+                sink.commit_epoch(due.epoch, due.handles)
             if due.is_first:
                 sink.clean_up(attempt)
 
         def done(_: Any) -> None:
-            queue.is_busy, queue.failures = False, 0
+            queue.is_busy = False
+            queue.retry.succeeded()
             queue.waiting.popleft()
             self._tell(SinkCommitted(attempt, uid, due.epoch))
             self._commit_next(uid, queue)
 
         def failed(error: Exception) -> None:
             queue.is_busy = False
-            queue.failures += 1
-            if queue.failures > MAX_RETRIES:
+            queue.retry.failed(self._ports.clock.monotonic())
+            if queue.retry.is_hopeless:
                 self._failed(SinkError(f"sink {uid!r} cannot be committed: {error}"))
-                return
-            delay = RETRY_S * min(2**queue.failures, 60)
-            queue.retry_at = self._ports.clock.monotonic() + delay
 
         self._ports.background.submit(work, done, failed)
 
     def tick(self, now: float) -> None:
         for uid, queue in self._queues.items():
-            if queue.retry_at is not None and now >= queue.retry_at:
-                queue.retry_at = None
+            if queue.retry.is_due(now):
                 self._commit_next(uid, queue)
 
     def deadline(self) -> float | None:
-        times = (queue.retry_at for queue in self._queues.values())
+        times = (queue.retry.at for queue in self._queues.values())
         return min((time for time in times if time is not None), default=None)
 
 
-def handles_of(manifest: Manifest, uid: str) -> Groups:
+def handles_of(manifest: Manifest, uid: str) -> list[bytes]:
     """The handles that a manifest holds for a sink, in the order of epochs and subtasks."""
     stored = manifest.operators.get(uid)
     groups: dict[int, list[bytes]] = {}
@@ -133,4 +128,4 @@ def handles_of(manifest: Manifest, uid: str) -> Groups:
         handles.restore(units)
         for prepared in handles.get():
             groups.setdefault(prepared.epoch, []).append(prepared.handle)
-    return sorted(groups.items())
+    return [handle for epoch in sorted(groups) for handle in groups[epoch]]

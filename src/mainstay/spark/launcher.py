@@ -7,8 +7,9 @@ does not retry it: what comes after a failure is the coordinator's to decide.
 from __future__ import annotations
 
 import io
-import sys
+import re
 import threading
+import uuid
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,6 +20,8 @@ from pyspark import BarrierTaskContext
 
 import mainstay
 from mainstay.drive.remote_worker import Bootstrap, RemoteWorker
+from mainstay.spark.session import is_local
+from mainstay.transport.address import LOOPBACK
 
 CLOSE_S = 30.0
 
@@ -29,79 +32,101 @@ class SparkLauncher:
     def __init__(self, session: Any, name: str) -> None:
         self._session = session
         self._name = name
-        self._threads: list[threading.Thread] = []
-        self._is_local = session.sparkContext.master.startswith("local")
-        conf = session.sparkContext.getConf()
-        self.host = "127.0.0.1" if self._is_local else conf.get("spark.driver.host")
+        self._id = uuid.uuid4().hex
+        self._threads: dict[int, threading.Thread] = {}
+        self._is_local = is_local(session)
+        context = session.sparkContext
+        self.host = LOOPBACK if self._is_local else context.getConf().get("spark.driver.host")
         if not self._is_local:
-            session.sparkContext.addPyFile(_package(session))
+            _ship_package(context)
 
     def start(self, bootstrap: Bootstrap, workers: int, ended: Callable[[str], None]) -> None:
-        before = list(self._threads)
-        # On this machine workers can import what the program can.
-        path = [entry for entry in sys.path if entry] if self._is_local else []
-        main = _main(cloudpickle.dumps(bootstrap), "127.0.0.1" if self._is_local else None, path)
+        before = [thread for thread in self._threads.values() if thread.is_alive()]
+        main = _main(cloudpickle.dumps(bootstrap), LOOPBACK if self._is_local else None)
 
         def run() -> None:
             # The slots of the last attempt are free only when its job has ended.
             for thread in before:
                 thread.join()
-            context = self._session.sparkContext
-            context.setJobGroup(self._group(bootstrap.attempt), f"mainstay: {self._name}", True)
             try:
+                group = self._group(bootstrap.attempt)
+                description = f"mainstay: {self._name}, attempt {bootstrap.attempt}"
+                self._session.sparkContext.setJobGroup(group, description, True)
                 rows = self._session.range(0, workers, 1, workers)
                 rows.mapInArrow(main, "nothing int", barrier=True).collect()
                 ended("its Spark job has ended")
             except Exception as error:
-                ended(f"its Spark job has failed: {_first_line(error)}")
+                ended(f"its Spark job has failed: {summary(str(error)) or type(error).__name__}")
 
-        thread = threading.Thread(target=run, name=f"mainstay-spark-{bootstrap.attempt}")
-        thread.daemon = True
-        self._threads = [*(t for t in before if t.is_alive()), thread]
+        thread = threading.Thread(
+            target=run, name=f"mainstay-spark-{bootstrap.attempt}", daemon=True
+        )
+        self._threads[bootstrap.attempt] = thread
         thread.start()
 
     def _group(self, attempt: int) -> str:
-        return f"mainstay-{self._name}-{attempt}-{id(self)}"
+        return f"mainstay-{self._id}-{attempt}"
 
     def stop(self, attempt: int) -> None:
-        self._session.sparkContext.cancelJobGroup(self._group(attempt))
+        """Cancel the Spark job of an attempt, also one that has not been submitted yet."""
+        context = self._session.sparkContext
+        # A context that was stopped has taken its jobs with it.
+        if context._jsc is not None:
+            context._jsc.sc().cancelJobGroupAndFutureJobs(self._group(attempt))
 
     def close(self) -> None:
-        for thread in self._threads:
+        for attempt, thread in self._threads.items():
             thread.join(CLOSE_S)
+            if thread.is_alive():
+                self.stop(attempt)
+                thread.join(CLOSE_S)
 
 
-def _main(
-    bootstrap: bytes, host: str | None, path: list[str]
-) -> Callable[[Iterator[Any]], Iterator[Any]]:
+def _main(bootstrap: bytes, host: str | None) -> Callable[[Iterator[Any]], Iterator[Any]]:
     """What every barrier task runs."""
 
     def main(batches: Iterator[Any]) -> Iterator[Any]:
         for _ in batches:
             continue
-        sys.path.extend(entry for entry in path if entry not in sys.path)
         context = BarrierTaskContext.get()
         number = context.partitionId()
-        own = host or context.getTaskInfos()[number].address.rsplit(":", 1)[0]
+        own = host or context.getTaskInfos()[number].address.rsplit(":", 1)[0].strip("[]")
         RemoteWorker(cloudpickle.loads(bootstrap), number, own).run()
         return iter(())
 
     return main
 
 
-def _first_line(error: Exception) -> str:
-    lines = [line for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__
+_NOISE = re.compile(
+    r"^(An error occurred while calling .*|"
+    r".*Could not recover from a failed barrier ResultStage.*|"
+    r"(\.\.\.|at |Caused by: |Driver stacktrace).*)$"
+)
+_JAVA_CLASS = re.compile(r"^:?\s*([a-z_]\w*\.)+[A-Z][\w$]*:\s*")
+_PYTHON_ERROR = re.compile(r"^([A-Za-z_][\w.]*(Error|Exception|Exit|Interrupt)\b.*)$")
 
 
-def _package(session: Any) -> str:
-    """This package as a zip that executors can import; its dependencies must be installed there."""
+def summary(text: str) -> str:
+    """The line of a failed Spark job's error that says what happened."""
+    lines = [line.rstrip() for line in text.splitlines() if line.strip()]
+    traceback = next((n for n, line in enumerate(lines) if "Traceback (most recent" in line), None)
+    if traceback is not None:
+        for line in lines[traceback + 1 :]:
+            if not line.startswith((" ", "\t")) and _PYTHON_ERROR.match(line):
+                return line
+    telling = [line for line in lines if not _NOISE.match(line.strip())]
+    return _JAVA_CLASS.sub("", telling[0]).strip().rstrip(":") if telling else "".join(lines[:1])
+
+
+def _ship_package(context: Any) -> None:
+    """Give executors this package; what it depends on must be installed there."""
+    target = Path(context._temp_dir) / "mainstay.zip"
+    if target.exists():
+        return
     root = Path(mainstay.__file__).parent
     data = io.BytesIO()
     with zipfile.ZipFile(data, "w") as archive:
         for path in sorted(root.rglob("*.py")):
             archive.write(path, Path("mainstay") / path.relative_to(root))
-    directory = Path(session.sparkContext._temp_dir)
-    target = directory / "mainstay.zip"
     target.write_bytes(data.getvalue())
-    return str(target)
+    context.addPyFile(str(target))

@@ -1,13 +1,16 @@
 """Spark sessions: the one a job starts for itself, and what a given one must be able to do.
 
-A job is refused before it starts where Spark would otherwise wait in silence: too few slots, or
-settings that kill or move long-running tasks. The message says what there is and what is needed.
+A job is refused before it starts where Spark would otherwise wait in silence: too few slots, too
+little memory, another Python, or settings that kill or move long-running tasks. The message says
+what there is and what is needed.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import subprocess
 import sys
 from typing import Any
 
@@ -17,6 +20,11 @@ from mainstay.errors import SlotsError, SparkSetupError
 
 SPARE_SLOTS = 2
 """Slots a local session has beyond the workers, for attempts that overlap and for queries."""
+OLDEST_JAVA = 17
+LEAST_MEMORY_MIB = 256
+"""Memory a worker needs before it holds any state: the interpreter, Arrow and the storage."""
+_NEEDED = ("pyarrow", "numpy", "obstore", "cloudpickle", "zmq")
+_ASK_S = 30.0
 
 
 def local_session(workers: int) -> SparkSession:
@@ -43,32 +51,113 @@ def local_session(workers: int) -> SparkSession:
     )
 
 
+def is_local(session: Any) -> bool:
+    """Whether the tasks of a session run on this machine, below the driver itself."""
+    master: str = session.sparkContext.master
+    return master == "local" or master.startswith("local[")
+
+
+# ---------------------------------------------------------------- Java
+
+
 def _require_java() -> None:
     home = os.environ.get("JAVA_HOME")
-    found = shutil.which("java") or (home and shutil.which("java", path=f"{home}/bin"))
+    found = (home and shutil.which("java", path=f"{home}/bin")) or shutil.which("java")
+    embedded = 'or run without Spark: Environment(spark="embedded").'
     if not found:
         raise SparkSetupError(
-            "Spark needs Java 17 or newer and none was found. Install a JDK and set JAVA_HOME, or "
-            'run without Spark: Environment(spark="embedded").'
+            f"Spark needs Java {OLDEST_JAVA} or newer and none was found. Install a JDK and set "
+            f"JAVA_HOME, {embedded}"
         )
+    version = _java_version(_asked([found, "-version"]))
+    if version is not None and version < OLDEST_JAVA:
+        raise SparkSetupError(
+            f"Spark needs Java {OLDEST_JAVA} or newer and {found} is Java {version}. Install a "
+            f"newer JDK and set JAVA_HOME to it, {embedded}"
+        )
+
+
+def _java_version(text: str) -> int | None:
+    """The number in what ``java -version`` prints; versions before 9 are called 1.x there."""
+    match = re.search(r'version "(?:1\.)?(\d+)', text)
+    return int(match.group(1)) if match else None
+
+
+def _asked(command: list[str]) -> str:
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=_ASK_S)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise SparkSetupError(f"{command[0]} cannot be run: {error}") from error
+    return answer.stdout + answer.stderr
+
+
+# ---------------------------------------------------------------- what a session must be
 
 
 def check_session(session: Any, workers: int, more_slots: int = 0) -> None:
     """Refuse what cannot work, with both numbers and the remedy."""
+    _require_classic(session)
+    _require_settings(session)
+    _require_same_python(session)
+    _require_slots(session, workers, more_slots)
+    _require_memory(session)
+
+
+def _require_classic(session: Any) -> None:
     if not hasattr(session, "_jsparkSession"):
         raise SparkSetupError(
             "this is a Spark Connect session, which cannot run a job's workers yet. Use a classic "
             'session: SparkSession.builder.master("local[4]"), or the master of a cluster.'
         )
+    if session.sparkContext._jsc is None:
+        raise SparkSetupError("this Spark session was stopped. Start another one.")
+
+
+_SQL_IDLE_KILL = "spark.sql.execution.pyspark.udf.killOnIdleTimeout"
+
+
+def _require_settings(session: Any) -> None:
     conf = session.sparkContext.getConf()
     if conf.get("spark.dynamicAllocation.enabled", "false") == "true":
         raise SparkSetupError(
             "spark.dynamicAllocation.enabled is true: Spark runs no barrier stage with it. Set it "
             "to false for this application."
         )
-    for name in ("spark.python.worker.killOnIdleTimeout", _SQL_IDLE_KILL):
-        if conf.get(name, "false") == "true":
+    kills = {
+        "spark.python.worker.killOnIdleTimeout": conf,
+        # Can be set after the start of the application, so the session knows.
+        _SQL_IDLE_KILL: session.conf,
+    }
+    for name, settings in kills.items():
+        if settings.get(name, "false") == "true":
             raise SparkSetupError(f"{name} is true: Spark would kill quiet workers. Unset it.")
+
+
+_DESCRIBE = """
+import sys, importlib.util as u
+print(*sys.version_info[:2], *[m for m in {needed!r} if u.find_spec(m) is None])
+"""
+
+
+def _require_same_python(session: Any) -> None:
+    """Where workers run on this machine it can be seen beforehand what they would run in."""
+    python = session.sparkContext.pythonExec
+    if not is_local(session) or python == sys.executable:
+        return
+    remedy = f"Set PYSPARK_PYTHON={sys.executable} before the session is started."
+    program = _DESCRIBE.format(needed=_NEEDED)
+    answer = _asked([python, "-c", program]).split()
+    own = [str(number) for number in sys.version_info[:2]]
+    if answer[:2] != own:
+        found = ".".join(answer[:2]) if len(answer) > 1 and answer[0].isdigit() else "unusable"
+        raise SparkSetupError(
+            f"this is Python {'.'.join(own)} and the workers' {python} is {found}. {remedy}"
+        )
+    if answer[2:]:
+        raise SparkSetupError(f"the workers' {python} lacks {', '.join(answer[2:])}. {remedy}")
+
+
+def _require_slots(session: Any, workers: int, more_slots: int) -> None:
     total, free = slots(session)
     needed = workers + more_slots
     if needed > free:
@@ -80,14 +169,47 @@ def check_session(session: Any, workers: int, more_slots: int = 0) -> None:
         )
 
 
-_SQL_IDLE_KILL = "spark.sql.execution.pyspark.udf.killOnIdleTimeout"
-
-
 def slots(session: Any) -> tuple[int, int]:
     """How many tasks can run at once, and how many could start now."""
     context = session.sparkContext._jsc.sc()
     profile = context.resourceProfileManager().defaultResourceProfile()
     total = int(context.maxNumConcurrentTasks(profile))
-    infos = session.sparkContext._jsc.sc().statusTracker().getExecutorInfos()
+    infos = context.statusTracker().getExecutorInfos()
     running = sum(int(info.numRunningTasks()) for info in infos)
     return total, total - running
+
+
+def _require_memory(session: Any) -> None:
+    """Spark divides this memory among the slots of an executor, and enforces each share."""
+    name = "spark.executor.pyspark.memory"
+    setting = session.sparkContext.getConf().get(name, None)
+    if setting is None:
+        return
+    of_executor, slots_each = mebibytes(setting), _slots_of_an_executor(session)
+    share = of_executor // slots_each
+    if share < LEAST_MEMORY_MIB:
+        raise SparkSetupError(
+            f"{name} is {setting}, which Spark divides among the {slots_each} slots of an "
+            f"executor: {share} MiB for each worker, which needs at least {LEAST_MEMORY_MIB} MiB. "
+            f"Raise it to {slots_each * LEAST_MEMORY_MIB}m, or lower the cores of an executor."
+        )
+
+
+def _slots_of_an_executor(session: Any) -> int:
+    total, _ = slots(session)
+    infos = session.sparkContext._jsc.sc().statusTracker().getExecutorInfos()
+    # The driver is in the list, and runs tasks only in local mode.
+    executors = len(list(infos)) - (0 if is_local(session) else 1)
+    return max(1, -(-total // max(1, executors)))
+
+
+_UNITS = {"k": 1 / 1024, "m": 1, "g": 1024, "t": 1024 * 1024, "p": 1024**3}
+
+
+def mebibytes(setting: str) -> int:
+    """A size as Spark writes it, such as 2g or 512m; a bare number is in mebibytes."""
+    match = re.fullmatch(r"(\d+)([kmgtp]?)b?", setting.strip().lower())
+    if match is None:
+        raise SparkSetupError(f"{setting!r} is not a size. Write it as 512m or 2g.")
+    number, unit = match.groups()
+    return int(int(number) * _UNITS[unit or "m"])

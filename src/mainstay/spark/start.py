@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 from mainstay.drive.remote_job import RemoteJob
-from mainstay.errors import SparkSetupError
 from mainstay.runtime.options import (
     JobOptions,
     RestartOptions,
@@ -14,8 +13,10 @@ from mainstay.runtime.options import (
     SnapshotOptions,
 )
 from mainstay.runtime.spec import JobSpec, Tuning
+from mainstay.spark.dataframes import Ingest, shared
+from mainstay.spark.job import IngestingJob
 from mainstay.spark.launcher import SparkLauncher
-from mainstay.spark.session import check_session, local_session
+from mainstay.spark.session import check_session, local_session, slots
 
 
 def start_on_spark(
@@ -28,22 +29,26 @@ def start_on_spark(
     restart: RestartOptions,
     restore: RestoreOptions,
     tuning: Tuning | None = None,
+    ingests: Sequence[Ingest] = (),
 ) -> RemoteJob:
-    """Start a job on a given session, or on a local one of its own."""
-    own = session or local_session(spec.workers)
-    check_session(own, spec.workers)
+    """Start a job on a given session, on that of its DataFrames, or on a local one of its own."""
+    own = session or _session_of(ingests) or local_session(spec.workers)
+    queries = sum(ingest.is_streaming for ingest in ingests)
+    check_session(own, spec.workers, more_slots=queries)
     launcher = SparkLauncher(own, name)
     options = JobOptions(name, name, snapshots, restart, restore, tuning or Tuning())
-    return RemoteJob(name, spec, options, _shared(directory, own), launcher)
+    location = shared(directory)
+    if not ingests:
+        return RemoteJob(name, spec, options, location, launcher)
+    tasks = _tasks_of_a_query(own, spec.workers, queries)
+    return IngestingJob(name, spec, options, location, launcher, ingests, tasks)
 
 
-def _shared(directory: str, session: Any) -> str:
-    """The directory as all processes of the application can name it."""
-    if "://" in directory:
-        if directory.startswith("memory://"):
-            raise SparkSetupError(
-                "snapshots in memory:// cannot be shared by the workers' processes. Use a "
-                "directory or an object store."
-            )
-        return directory
-    return str(Path(directory).absolute())
+def _session_of(ingests: Sequence[Ingest]) -> Any:
+    return ingests[0].df.sparkSession if ingests else None
+
+
+def _tasks_of_a_query(session: Any, workers: int, queries: int) -> int:
+    """How many tasks a query may run at a time, for all to fit beside the workers."""
+    _, free = slots(session)
+    return max(1, (free - workers) // max(1, queries))

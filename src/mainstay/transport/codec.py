@@ -55,9 +55,27 @@ def _encode_data(data: Data) -> Frames:
 
 
 def decode(frames: Sequence[Any], schema_of: SchemaOf) -> Any:
-    """The message of some frames. A batch keeps its frame alive and copies nothing."""
+    """The message of some frames. A batch keeps its frame alive and copies nothing.
+
+    Raises ``ProtocolError`` for everything that no ``encode`` has written.
+    """
+    try:
+        return _decode(frames, schema_of)
+    except ProtocolError:
+        raise
+    except Exception as error:
+        sizes = [len(frame) for frame in frames]
+        raise ProtocolError(
+            f"a message with frames of {sizes} bytes cannot be read: "
+            f"{type(error).__name__}: {error}"
+        ) from error
+
+
+def _decode(frames: Sequence[Any], schema_of: SchemaOf) -> Any:
     first = bytes(frames[0])
     kind = first[:1]
+    if len(frames) != (2 if kind == _BATCH else 1):
+        raise ProtocolError(f"a message that begins with {kind!r} has {len(frames)} frames")
     if kind == _PICKLED:
         return pickle.loads(first[1:])
     if len(first) != _HEADER.size:

@@ -1,27 +1,42 @@
 """The hub: the coordinator's end of its links to the workers.
 
 A worker's address on the hub is its attempt and number; heartbeats come from an address of their
-own, because a thread of their own sends them. What comes from an attempt that was dropped is not
-handed on.
+own, because a thread of their own sends them. An address is believed only with the key of its
+attempt. What comes from an attempt that was dropped is not handed on.
 """
 
 from __future__ import annotations
 
+import contextlib
 import struct
 from dataclasses import dataclass
 from typing import Any
 
 import zmq
 
+from mainstay.errors import ProtocolError
+from mainstay.transport.address import listen
 from mainstay.transport.codec import decode, encode
 from mainstay.transport.keys import AttemptKeys, Doorkeeper, KeyPair, guard
+from mainstay.transport.links import Peer
 
 _IDENTITY = struct.Struct("<cII")
+_PROGRESS = struct.Struct("<Q")
+_MOST_AT_ONCE = 1000
 
 
 def identity(kind: bytes, attempt: int, worker: int) -> bytes:
     """The address of a worker (``w``) or of its heartbeat (``h``)."""
     return _IDENTITY.pack(kind, attempt, worker)
+
+
+def beat(progress: int) -> bytes:
+    """What a heartbeat says, and what the hub echoes."""
+    return _PROGRESS.pack(progress)
+
+
+def is_beat(frames: list[bytes]) -> bool:
+    return len(frames) == 1 and len(frames[0]) == _PROGRESS.size
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +57,7 @@ class Hello:
     wire_version: int
     pid: int
     host: str
-    addresses: tuple[str, ...]
+    peer: Peer
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +66,7 @@ class Welcome:
 
     attempt: int
     deployment: bytes
-    peers: dict[int, tuple[str, tuple[str, ...]]]
+    peers: dict[int, Peer]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,25 +76,39 @@ class Die:
     attempt: int
 
 
+@dataclass(frozen=True, slots=True)
+class Garbled:
+    """A worker sent something that cannot be read."""
+
+    attempt: int
+    worker: int
+    reason: str
+
+
 class Hub:
     """A listening socket on the driver. Used by one thread."""
 
     def __init__(self, host: str) -> None:
-        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-        self._doorkeeper = Doorkeeper(self._context)
         self._keys = KeyPair.new()
         self._attempts: dict[int, AttemptKeys] = {}
-        self.socket = self._context.socket(zmq.ROUTER)
-        self.socket.linger = 500
-        self.socket.sndhwm = self.socket.rcvhwm = 0
-        self.socket.router_mandatory = False
-        guard(self.socket, self._keys)
-        port = self.socket.bind_to_random_port(f"tcp://{host}")
-        self.address = f"tcp://{host}:{port}"
+        with contextlib.ExitStack() as closing:
+            context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+            closing.callback(context.term)
+            self._doorkeeper = Doorkeeper(context)
+            closing.callback(self._doorkeeper.close)
+            self.socket = context.socket(zmq.ROUTER)
+            closing.callback(self.socket.close)
+            self.socket.linger = 500
+            self.socket.sndhwm = self.socket.rcvhwm = 0
+            # What is sent to a worker that is gone is dropped: its end is noticed otherwise.
+            self.socket.router_mandatory = False
+            guard(self.socket, self._keys)
+            self.address = listen(self.socket, host)
+            self._closing = closing.pop_all()
 
     def admit(self, attempt: int) -> AttemptKeys:
         """New keys for a new attempt."""
-        keys = AttemptKeys.new(self._keys)
+        keys = AttemptKeys.new(self._keys.public)
         self._attempts[attempt] = keys
         self._doorkeeper.allow(keys.worker.public)
         return keys
@@ -95,30 +124,45 @@ class Hub:
         self.socket.send_multipart([identity(b"w", attempt, worker), *frames], copy=True)
 
     def receive(self) -> list[Any]:
-        """Everything that has arrived; messages of dropped attempts are left out."""
+        """What has arrived; messages of dropped attempts are left out."""
         messages = []
-        while self.socket.poll(0):
-            sender, *frames = self.socket.recv_multipart()
-            if len(sender) != _IDENTITY.size or not frames:
-                continue
-            kind, attempt, worker = _IDENTITY.unpack(sender)
-            if attempt not in self._attempts:
-                self.socket.send_multipart([sender, *encode(Die(attempt))])
-                continue
-            if kind == b"h":
-                # The echo is the lease: a worker that does not get it ends itself.
-                self.socket.send_multipart([sender, *frames])
-                progress = int.from_bytes(frames[0], "little")
-                messages.append(Heartbeat(attempt, worker, progress))
-            else:
-                messages.append(decode(frames, _no_schema))
+        for _ in range(_MOST_AT_ONCE):
+            if not self.socket.poll(0):
+                break
+            sender, *frames = self.socket.recv_multipart(copy=False)
+            message = self._hear(sender, [frame.bytes for frame in frames])
+            if message is not None:
+                messages.append(message)
         return messages
 
+    def _hear(self, sender: zmq.Frame, frames: list[bytes]) -> Any:
+        name = sender.bytes
+        if len(name) != _IDENTITY.size or not frames:
+            return None
+        kind, attempt, worker = _IDENTITY.unpack(name)
+        keys = self._attempts.get(attempt)
+        if keys is None or sender.get("User-Id") != keys.worker.public.decode():
+            self.socket.send_multipart([name, *encode(Die(attempt))])
+            return None
+        if kind == b"h" and is_beat(frames):
+            # The echo is the lease: a worker that does not get it ends itself.
+            self.socket.send_multipart([name, *frames])
+            return Heartbeat(attempt, worker, _PROGRESS.unpack(frames[0])[0])
+        return _read(attempt, worker, frames)
+
     def close(self) -> None:
-        self.socket.close()
-        self._doorkeeper.close()
-        self._context.term()
+        self._closing.close()
+
+
+def _read(attempt: int, worker: int, frames: list[bytes]) -> Any:
+    try:
+        message = decode(frames, _no_schema)
+    except ProtocolError as error:
+        return Garbled(attempt, worker, str(error))
+    if getattr(message, "attempt", None) != attempt:
+        return Garbled(attempt, worker, f"{type(message).__name__} is not of its attempt")
+    return message
 
 
 def _no_schema(channel: int) -> Any:
-    raise AssertionError(f"a batch of channel {channel} reached the coordinator")
+    raise ProtocolError(f"a batch of channel {channel} reached the coordinator")

@@ -1,8 +1,8 @@
-"""Keys: who may connect. Every attempt has a pair for its hub and a pair for its workers.
+"""Keys: who may connect. The hub has a pair of its own; every attempt has one for its workers.
 
-They are made on the driver and travel to the workers inside the Spark job. Every socket is
-encrypted with CURVE, and a listening one accepts only the workers' key: whoever has not got it
-can neither read nor send.
+They are made on the driver. The workers' pair and the public half of the hub's travel to the
+workers inside the Spark job; the hub's secret stays where it is. Every socket is encrypted with
+CURVE, and a listening one accepts only keys it knows: whoever has none can neither read nor send.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 
 import zmq
 from zmq.auth.thread import ThreadAuthenticator
+
+_DOMAIN = "mainstay"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,14 +29,14 @@ class KeyPair:
 
 @dataclass(frozen=True, slots=True)
 class AttemptKeys:
-    """The keys of one attempt."""
+    """What the workers of one attempt hold: whom to trust, and their own pair."""
 
-    hub: KeyPair
+    hub_public: bytes
     worker: KeyPair
 
     @staticmethod
-    def new(hub: KeyPair) -> AttemptKeys:
-        return AttemptKeys(hub, KeyPair.new())
+    def new(hub_public: bytes) -> AttemptKeys:
+        return AttemptKeys(hub_public, KeyPair.new())
 
 
 class Doorkeeper:
@@ -44,12 +46,13 @@ class Doorkeeper:
         self._allowed: set[bytes] = set()
         self._authenticator = ThreadAuthenticator(context)
         self._authenticator.start()
-        self._authenticator.configure_curve_callback(domain="*", credentials_provider=self)
+        self._authenticator.configure_curve_callback(domain=_DOMAIN, credentials_provider=self)
 
     def allow(self, public: bytes) -> None:
         self._allowed.add(public)
 
     def refuse(self, public: bytes) -> None:
+        """Let nobody else in with this key. Connections that exist are not ended by it."""
         self._allowed.discard(public)
 
     def callback(self, domain: str, key: bytes) -> bool:
@@ -65,6 +68,9 @@ def guard(socket: zmq.Socket[bytes], keys: KeyPair) -> None:
     socket.curve_server = True
     socket.curve_secretkey = keys.secret
     socket.curve_publickey = keys.public
+    socket.zap_domain = _DOMAIN.encode()
+    # Without a doorkeeper, which goes first when things are closed, nobody is let in.
+    socket.setsockopt(zmq.ZAP_ENFORCE_DOMAIN, 1)
 
 
 def present(socket: zmq.Socket[bytes], own: KeyPair, server_public: bytes) -> None:

@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import mainstay as ms
-from mainstay.connectors import Files, Source
+from mainstay.connectors import Files, ParquetSink, SinkContext, SinkWriter, Source
 from mainstay.errors import GraphError, SourceError
-from mainstay.schema import batch_to_rows, row_class
+from mainstay.schema import batch_to_rows, row_class, rows_to_batch, to_schema
 from mainstay.testing import run
 
 SCHEMA = "name string, n long"
@@ -181,6 +181,118 @@ def test_a_format_without_types_needs_a_schema(tmp_path: Path, format: str) -> N
     WRITERS[format](tmp_path / f"data.{format}", [("a", 1)])
     with pytest.raises(GraphError, match=rf"data\.{format}.*{format}.*schema="):
         Files(str(tmp_path))
+
+
+# ---------------------------------------------------------------- watching
+
+
+def names_of(source: Source, seen: frozenset[str] = frozenset()) -> list[str]:
+    return [Path(split.id).name for split in source.plan(seen)]
+
+
+def test_a_watched_directory_may_be_empty_or_absent_and_never_ends(tmp_path: Path) -> None:
+    for path in (tmp_path, tmp_path / "absent", tmp_path / "*.csv"):
+        source = Files(path, schema=SCHEMA, watch=True)
+        assert not source.bounded
+        assert source.plan(frozenset()) == []
+    assert Files(tmp_path, schema=SCHEMA).bounded
+
+
+def test_a_watched_directory_without_a_file_needs_a_schema(tmp_path: Path) -> None:
+    with pytest.raises(GraphError, match=r"watch=True.*no file yet.*schema="):
+        Files(tmp_path, watch=True)
+    write_parquet(tmp_path / "a.parquet", [("a", 1)])
+    assert Files(tmp_path, watch=True).schema.names == ["name", "n"]
+
+
+def test_new_files_are_taken_in_order_when_they_have_stopped_growing(tmp_path: Path) -> None:
+    source = Files(tmp_path, schema=SCHEMA, watch=True)
+    write_csv(tmp_path / "b.csv", [("b", 1)])
+    write_csv(tmp_path / "a.csv", [("a", 1)])
+    assert names_of(source) == []
+    write_csv(tmp_path / "b.csv", [("b", 1), ("b", 2)])
+    assert names_of(source) == ["a.csv"]
+    write_csv(tmp_path / "c.csv", [("c", 1)])
+    seen = frozenset({str(tmp_path / "a.csv")})
+    assert names_of(source, seen) == ["b.csv"]
+    assert names_of(source, seen) == ["b.csv", "c.csv"]
+    assert names_of(source, seen | {str(tmp_path / "b.csv"), str(tmp_path / "c.csv")}) == []
+
+
+def test_a_file_is_planned_with_the_size_at_which_it_settled(tmp_path: Path) -> None:
+    source = Files(tmp_path, schema=SCHEMA, watch=True)
+    write_csv(tmp_path / "a.csv", [("a", 1)])
+    source.plan(frozenset())
+    (split,) = source.plan(frozenset())
+    write_csv(tmp_path / "a.csv", [("a", 1), ("b", 2)])
+    with pytest.raises(SourceError, match=r"a\.csv.*must not change"):
+        source.read(split, None).poll(10)
+
+
+def test_a_watched_directory_passes_over_hidden_and_temporary_names(tmp_path: Path) -> None:
+    source = Files(tmp_path, schema=SCHEMA, format="csv", watch=True)
+    for name in ("_a.csv", ".b.csv", "c.csv.tmp", "d.csv.part", "e.inprogress", "f._COPYING_"):
+        write_csv(tmp_path / name, [("a", 1)])
+    write_csv(tmp_path / "g.csv", [("g", 1)])
+    assert [names_of(source) for _ in range(3)] == [[], ["g.csv"], ["g.csv"]]
+
+
+def test_a_file_that_goes_away_before_it_is_taken_is_no_error(tmp_path: Path) -> None:
+    source = Files(tmp_path, schema=SCHEMA, watch=True)
+    write_csv(tmp_path / "a.csv", [("a", 1)])
+    assert names_of(source) == []
+    (tmp_path / "a.csv").unlink()
+    assert [names_of(source) for _ in range(2)] == [[], []]
+
+
+# ---------------------------------------------------------------- Spark's log
+
+
+def sink_with_epochs(path: Path, epochs: int) -> tuple[ParquetSink, SinkWriter]:
+    """A directory with as many committed epochs of one row each."""
+    sink = ParquetSink(path)
+    writer = sink.open(SinkContext("out", 0, 1, "job"))
+    for epoch in range(1, epochs + 1):
+        commit_row(sink, writer, epoch)
+    return sink, writer
+
+
+def commit_row(sink: ParquetSink, writer: SinkWriter, epoch: int) -> None:
+    writer.write(rows_to_batch([(f"epoch-{epoch}", epoch)], to_schema(SCHEMA), "a test"))
+    handle = writer.prepare(epoch)
+    assert handle is not None
+    sink.commit_epoch(epoch, [handle])
+
+
+@pytest.mark.parametrize("epochs", [1, 9, 10, 11, 25])
+def test_of_a_directory_with_a_log_the_listed_files_are_read(tmp_path: Path, epochs: int) -> None:
+    sink_with_epochs(tmp_path / "out", epochs)
+    write_parquet(tmp_path / "out" / "not-listed.parquet", [("?", 0)])
+    rows = [(f"epoch-{n}", n) for n in range(1, epochs + 1)]
+    assert read_all(Files(tmp_path / "out")) == rows
+    assert read_all(Files(str(tmp_path / "o*"))) == rows
+
+
+def test_files_of_a_watched_log_are_taken_as_soon_as_they_are_listed(tmp_path: Path) -> None:
+    sink, writer = sink_with_epochs(tmp_path / "out", 1)
+    source = Files(tmp_path / "out", watch=True)
+    seen = frozenset(split.id for split in source.plan(frozenset()))
+    assert len(seen) == 1
+    commit_row(sink, writer, 2)
+    (split,) = source.plan(seen)
+    assert source.read(split, None).poll(10).offset == 1
+    assert source.plan(seen | {split.id}) == []
+
+
+def test_a_listed_file_that_is_missing_is_an_error(tmp_path: Path) -> None:
+    sink_with_epochs(tmp_path / "out", 2)
+    for watch in (False, True):
+        source = Files(tmp_path / "out", watch=watch)
+        splits = source.plan(frozenset())
+        Path(splits[0].id).rename(tmp_path / "moved")
+        with pytest.raises(SourceError, match=r"part-.*listed in Spark's log but is not there"):
+            source.plan(frozenset())
+        (tmp_path / "moved").rename(splits[0].id)
 
 
 # ---------------------------------------------------------------- columns

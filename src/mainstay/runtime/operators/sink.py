@@ -16,10 +16,9 @@ from mainstay.errors import MainstayError, SinkError
 from mainstay.runtime.connector import Sink, SinkContext
 from mainstay.runtime.messages import Epoch
 from mainstay.runtime.operators.base import Operator, OperatorContext
+from mainstay.runtime.retry import Retry
 from mainstay.state.declaration import OperatorListState, StateInfo
 
-RETRY_S = 0.5
-MAX_RETRIES = 20
 MAX_BEHIND = 4
 """Completed epochs that may wait for their commit before the sink stops taking rows."""
 
@@ -50,8 +49,7 @@ class SinkOperator(Operator):
         self._complete = Epoch(0)
         self._confirmed = Epoch(0)
         self._committing = False
-        self._retry_at: float | None = None
-        self._failures = 0
+        self._retry = Retry()
 
     def open(self, context: OperatorContext) -> None:
         super().open(context)
@@ -103,7 +101,7 @@ class SinkOperator(Operator):
 
     def _commit(self) -> None:
         """Commit everything that a completed epoch covers, one call at a time."""
-        if self._committing or self._retry_at is not None:
+        if self._committing or self._retry.is_waiting:
             return
         epoch = self._complete
         due = [prepared for prepared in self._prepared if prepared.epoch <= epoch]
@@ -114,7 +112,8 @@ class SinkOperator(Operator):
         handles = [prepared.handle for prepared in due]
 
         def done(_: Any) -> None:
-            self._committing, self._failures = False, 0
+            self._committing = False
+            self._retry.succeeded()
             self._prepared = [p for p in self._prepared if p not in due]
             self._confirm(epoch)
             if self._complete > epoch:
@@ -129,22 +128,18 @@ class SinkOperator(Operator):
     def _failed(self, error: Exception) -> None:
         # Whether the commit was done is unknown; doing it again is always right.
         self._committing = False
-        self._failures += 1
-        if self._failures > MAX_RETRIES:
+        self._retry.failed(self.context.clock.monotonic())
+        if self._retry.is_hopeless:
             self.context.fail(self._broken("committed", error))
-            return
-        delay = RETRY_S * min(2**self._failures, 60)
-        self._retry_at = self.context.clock.monotonic() + delay
 
     def tick(self, now: float) -> bool:
-        if self._retry_at is None or now < self._retry_at:
+        if not self._retry.is_due(now):
             return False
-        self._retry_at = None
         self._commit()
         return True
 
     def deadline(self) -> float | None:
-        return self._retry_at
+        return self._retry.at
 
     def _broken(self, verb: str, error: Exception) -> Exception:
         if isinstance(error, MainstayError):

@@ -10,7 +10,8 @@ from mainstay.errors import SinkError
 from mainstay.runtime.connector import Sink, SinkContext, SinkWriter
 from mainstay.runtime.messages import Epoch
 from mainstay.runtime.operators.base import OperatorContext
-from mainstay.runtime.operators.sink import HANDLES, MAX_BEHIND, MAX_RETRIES, SinkOperator
+from mainstay.runtime.operators.sink import HANDLES, MAX_BEHIND, SinkOperator
+from mainstay.runtime.retry import MAX_RETRIES
 from mainstay.state.operator import OperatorList
 
 

@@ -1,0 +1,51 @@
+"""Nothing may stay behind: no process, no thread, no socket, no file outside a test's folder."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.drive.ledger import await_until
+
+_TAG = "MAINSTAY_TEST"
+
+
+def tagged(tag: str) -> list[psutil.Process]:
+    """Every process that was started under a test, by whomever, and is alive."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get(_TAG) == tag and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+        except (psutil.NoSuchProcess, psutil.AccessDenied):
+            continue
+    return found
+
+
+def own_sockets() -> int:
+    return len(psutil.Process().net_connections("all"))
+
+
+@pytest.fixture(autouse=True)
+def nothing_stays_behind(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    tag, scratch = uuid.uuid4().hex, tmp_path_factory.mktemp("scratch")
+    monkeypatch.setenv(_TAG, tag)
+    monkeypatch.setenv("TMPDIR", str(scratch))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    threads, sockets = set(threading.enumerate()), own_sockets()
+    yield
+    processes = [process for process in tagged(tag) if process != psutil.Process()]
+    for process in processes:
+        process.kill()
+    assert processes == []
+    assert list(Path(scratch).iterdir()) == []
+    assert {thread for thread in threading.enumerate() if thread.is_alive()} <= threads
+    await_until(lambda: own_sockets() <= sockets, "the sockets of this process are closed", 5.0)
