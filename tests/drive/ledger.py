@@ -104,7 +104,7 @@ class Stumbling(Ledger):
 
 
 class Shelf(Sink):
-    """Committed rows as files of a folder. The handle holds the rows; its name makes it count once."""
+    """Committed rows as files of a folder. A handle holds rows and the name that counts once."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

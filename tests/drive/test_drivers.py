@@ -15,7 +15,7 @@ from mainstay.snapshot.commitlog import read_history
 from mainstay.snapshot.object_storage import open_storage
 from tests.drive.ledger import PATIENCE_S, LedgerJob, await_until
 
-COUNT, RATE = 24_000, 6_000.0
+COUNT, RATE = 18_000, 6_000.0
 Drive = Callable[..., "subprocess.Popen[str]"]
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from mainstay.errors import JobFailedError
 from mainstay.drive.remote_job import RemoteJob
+from mainstay.errors import JobFailedError
 from tests.drive.ledger import PATIENCE_S, LedgerJob, await_attempt, await_until
 
 
@@ -36,7 +36,7 @@ def test_storage_that_breaks_for_good_ends_the_job_with_a_clear_error(tmp_path: 
 
 
 def test_epochs_that_fail_for_a_while_are_made_up_for(tmp_path: Path) -> None:
-    ledger = LedgerJob(tmp_path, count=20_000, per_second=5_000.0)
+    ledger = LedgerJob(tmp_path, count=16_000, per_second=5_000.0)
     job = ledger.start(tolerable_failures=1_000)
     await_attempt(job, 1, 3)
     away = put_a_file_in_the_place_of(Path(ledger.directory))
@@ -51,7 +51,7 @@ def test_epochs_that_fail_for_a_while_are_made_up_for(tmp_path: Path) -> None:
 def test_an_attempt_that_failed_for_its_storage_is_followed_by_one_that_finishes(
     tmp_path: Path,
 ) -> None:
-    ledger = LedgerJob(tmp_path, count=20_000, per_second=5_000.0)
+    ledger = LedgerJob(tmp_path, count=16_000, per_second=5_000.0)
     job = ledger.start(tolerable_failures=1)
     await_attempt(job, 1, 3)
     away = put_a_file_in_the_place_of(Path(ledger.directory))

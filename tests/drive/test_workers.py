@@ -38,7 +38,7 @@ WORKERS = 3
 
 def test_three_workers_killed_at_random_times_in_one_run(tmp_path: Path) -> None:
     rng = random.Random(20240)
-    ledger = LedgerJob(tmp_path, count=30_000, per_second=5_000.0)
+    ledger = LedgerJob(tmp_path, count=20_000, per_second=5_000.0)
     job = ledger.start()
     for attempt in (1, 2, 3):
         await_until(
@@ -48,13 +48,15 @@ def test_three_workers_killed_at_random_times_in_one_run(tmp_path: Path) -> None
             f"the workers of attempt {attempt} have come in",
         )
         # The moment is the random part: linking up, restoring, running, in an epoch.
-        threading.Event().wait(rng.uniform(0.0, 1.5))
+        threading.Event().wait(rng.uniform(0.0, 1.0))
         pids = [pid for _, pid in job.workers().values()]
         os.kill(rng.choice(pids), signal.SIGKILL)
     assert job.wait(PATIENCE_S) == "finished"
     reasons = [record.reason for record in job.attempts()]
     assert len(reasons) == 4
-    assert all("ended with code -9" in reason or "lost its link" in reason for reason in reasons[:3])
+    assert all(
+        "ended with code -9" in reason or "lost its link" in reason for reason in reasons[:3]
+    )
     assert reasons[3] == ""
     ledger.check()
 
@@ -80,7 +82,7 @@ class Lenient(ProcessLauncher):
 
 
 def test_a_worker_frozen_until_its_successor_runs_harms_nothing(tmp_path: Path) -> None:
-    ledger = LedgerJob(tmp_path, count=40_000, per_second=5_000.0)
+    ledger = LedgerJob(tmp_path, count=24_000, per_second=5_000.0)
     launcher = Lenient()
     job = ledger.start(launcher, Patience(silence_s=1.5, lease_s=4.0))
     frozen = await_attempt(job, 1, WORKERS)[2]
@@ -88,7 +90,8 @@ def test_a_worker_frozen_until_its_successor_runs_harms_nothing(tmp_path: Path) 
     await_attempt(job, 2, WORKERS)
     os.kill(frozen, signal.SIGCONT)
     process = next(p for p in launcher.processes[1] if p.pid == frozen)
-    assert process.wait(10.0) == EXIT_CODE
+    # It finds its links gone, or is told that its attempt is over, whichever it sees first.
+    assert process.wait(10.0) in (1, EXIT_CODE)
     assert job.status == "running"
     assert job.wait(PATIENCE_S) == "finished"
     assert "was not heard of for 1.5 s" in job.attempts()[0].reason
@@ -141,7 +144,7 @@ class Shouting(ProcessLauncher):
     def start(self, bootstrap: Bootstrap, workers: int, ended: Callable[[str], None]) -> None:
         super().start(bootstrap, workers, ended)
         if bootstrap.attempt == 1:
-            socket = self.context.socket(zmq.DEALER)
+            self.socket = socket = self.context.socket(zmq.DEALER)
             socket.routing_id = identity(b"w", 1, 99)
             present(socket, bootstrap.keys.worker, bootstrap.keys.hub_public)
             socket.connect(bootstrap.hub_address)
@@ -149,7 +152,8 @@ class Shouting(ProcessLauncher):
 
     def close(self) -> None:
         super().close()
-        self.context.destroy(linger=0)
+        self.socket.close(linger=0)
+        self.context.term()
 
 
 def test_garbage_from_a_worker_ends_its_attempt_and_nothing_else(tmp_path: Path) -> None:

@@ -132,6 +132,19 @@ def test_a_restored_job_does_not_write_its_dataframe_again(
     check_each_once(sink.rows(), range(20_000))
 
 
+def test_a_job_can_be_cancelled_while_its_dataframe_is_being_written(
+    spark: Any, sink: ms.connectors.Memory, tmp_path: Path
+) -> None:
+    spark.udf.register("endless", lambda n: time.sleep(3600), "long")
+    df = spark.range(0, 4, 1, 1).selectExpr("id as k", "endless(id) as n")
+    job = started(df, tmp_path, Total(), sink)
+    running = spark.sparkContext.statusTracker()
+    await_that(lambda: bool(running.getActiveJobsIds()), job, "the Spark job that writes")
+    job.cancel()
+    assert job.status == "cancelled"
+    assert not log_of(tmp_path).is_sealed
+
+
 def test_a_dataframe_that_spark_cannot_compute_ends_the_job(
     spark: Any, sink: ms.connectors.Memory, tmp_path: Path
 ) -> None:
@@ -159,9 +172,12 @@ def test_every_type_arrives_as_it_is(
     at = datetime(2024, 2, 29, 12, 0, 0, 500_000, tzinfo=timezone.utc)
     local_at = datetime(2024, 2, 29, 12)
     day = date(2024, 2, 29)
+
+    def nested(n: int) -> tuple[Any, ...]:
+        return [n, None], {"a": n}, (n, ["z"])
+
     assert sorted(sink.rows()) == [
-        (n, n, n / 4, Decimal(n), n > 1, f"n{n}", b"x", day, at, local_at)
-        + ([n, None], {"a": n}, (n, ["z"]), None)
+        (n, n, n / 4, Decimal(n), n > 1, f"n{n}", b"x", day, at, local_at, *nested(n), None)
         for n in range(3)
     ]
 
@@ -295,6 +311,37 @@ def test_a_query_waits_while_too_much_is_unread(files: FilesOfNumbers, tmp_path:
         await_batches(log, [0, 1, 2])
     finally:
         query.stop()
+
+
+def test_a_batch_that_spark_runs_again_adds_nothing(files: FilesOfNumbers, tmp_path: Path) -> None:
+    from mainstay.spark.ingest import start_query
+
+    files.add(range(10))
+    ingest = ingest_of(files.df, "numbers", str(tmp_path / "job"))
+    log = log_of(tmp_path / "job")
+    query = start_query(ingest, tasks=1)
+    await_batches(log, [0])
+    query.stop()
+    before = log.slot(0)
+
+    # As after a crash between the sink's commit and Spark's own note of it.
+    commits = tmp_path / "job" / log.checkpoint / "commits"
+    for note in [*commits.glob("0"), *commits.glob(".0.crc")]:
+        note.unlink()
+    files.add(range(10, 20))
+    query = start_query(ingest, tasks=1)
+    try:
+        await_batches(log, [0, 1])
+    finally:
+        query.stop()
+    assert log.slot(0) == before
+    assert len(written_files(tmp_path / "job")) == 3
+    read = [
+        n
+        for split in ingest.source.plan(frozenset())
+        for n in ingest.source.read(split, None).poll(100).batch.column("n").to_pylist()
+    ]
+    assert read == list(range(20))
 
 
 def await_batches(log: IngestLog, expected: list[int]) -> None:

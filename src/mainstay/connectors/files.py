@@ -53,6 +53,7 @@ class Files(Source):
     """
 
     may_block = True
+    reads_at_once = 4
 
     def __init__(
         self,

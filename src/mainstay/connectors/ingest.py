@@ -25,6 +25,7 @@ class IngestSource(Source):
     """The rows of the DataFrame that enters the job at ``uid``."""
 
     may_block = True
+    reads_at_once = 4
 
     def __init__(self, location: str | None, uid: str, schema: pa.Schema, *, bounded: bool) -> None:
         self.location = location

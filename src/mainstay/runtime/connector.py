@@ -54,6 +54,8 @@ class Source(ABC):
     bounded: bool = True
     may_block: bool = False
     """Whether ``poll`` may wait for something: then it is called beside the loop."""
+    reads_at_once: int | None = None
+    """How many splits a subtask reads at a time; None for all, as endless splits need."""
 
     @abstractmethod
     def plan(self, seen: frozenset[str]) -> Sequence[Split]:

@@ -23,6 +23,7 @@ from mainstay.errors import (
     GraphError,
     JobFailedError,
     RestoreError,
+    SourceError,
     UserFunctionError,
 )
 from mainstay.runtime.attempt import RunningAttempt
@@ -42,6 +43,9 @@ from mainstay.snapshot.history import Begin, EpochCommitted, History
 from mainstay.snapshot.manifest import FileRef, Manifest
 from mainstay.snapshot.retention import Retention, orphans
 from mainstay.state.keygroups import HASH_ID
+
+_SHOWN_AS_IT_IS = (UserFunctionError, JobFailedError, RestoreError, FencedError, SourceError)
+"""Errors that say enough by themselves; others are given the job's name."""
 
 
 class Cluster(Protocol):
@@ -130,14 +134,22 @@ class Coordinator:
 
     def cancel(self) -> None:
         """End the job without finishing it. The last complete epoch can be restored."""
-        if self.status.is_final:
-            return
+        if not self.status.is_final:
+            self._stop("cancelled")
+            self._end(Status.CANCELLED)
+
+    def fail(self, error: Exception) -> None:
+        """End the job on account of something outside its attempts."""
+        if not self.status.is_final:
+            self._stop(str(error))
+            self._fail_job(error)
+
+    def _stop(self, reason: str) -> None:
         if self._attempt is not None and not self._attempt.is_over:
             self._attempt.send_all(Release(self._attempt.number))
-            self._attempt.end("cancelled")
+            self._attempt.end(reason)
             self._cluster.stop(self._attempt.number)
-        self._close_attempt("cancelled")
-        self._end(Status.CANCELLED)
+        self._close_attempt(reason)
 
     # ------------------------------------------------------------ beginning an attempt
 
@@ -341,7 +353,7 @@ class Coordinator:
     def _fail_job(self, error: Exception) -> None:
         if self.status.is_final:
             return
-        if isinstance(error, UserFunctionError | JobFailedError | RestoreError | FencedError):
+        if isinstance(error, _SHOWN_AS_IT_IS):
             self.error = error
         else:
             self.error = JobFailedError(f"job {self._options.name!r} failed: {error}")

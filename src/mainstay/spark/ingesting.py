@@ -83,10 +83,12 @@ class Ingesting:
         if not self._is_writing:
             return
         self._tending.join()
-        # A query that waits for room must hear of the end, or stopping it would have to wait too.
-        self._say_closing(True)
-        for query in self._queries:
-            query.stop()
+        try:
+            # A query that waits for room must hear of the end, or stopping it would wait as well.
+            self._say_closing(True)
+        finally:
+            for query in self._queries:
+                query.stop()
 
     def _say_closing(self, is_closing: bool) -> None:
         for ingest in self._streaming:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from mainstay.drive.remote_job import Launcher, RemoteJob
 from mainstay.runtime.options import JobOptions
 from mainstay.runtime.spec import JobSpec
-from mainstay.runtime.status import Status
 from mainstay.spark.dataframes import Ingest
 from mainstay.spark.ingesting import Ingesting
 
@@ -33,8 +32,10 @@ class IngestingJob(RemoteJob):
 
     def cancel(self) -> None:
         """End the job. The last complete epoch can be restored."""
-        self._ingesting.cancel()
-        super().cancel()
+        try:
+            self._ingesting.cancel()
+        finally:
+            super().cancel()
 
     def _loop(self) -> None:
         try:
@@ -47,8 +48,10 @@ class IngestingJob(RemoteJob):
         super()._loop()
 
     def _close(self) -> None:
-        self._ingesting.end()
-        super()._close()
+        try:
+            self._ingesting.end()
+        finally:
+            super()._close()
 
     def _last_epoch(self) -> int | None:
         complete = (record for record in self.snapshots() if record.status == "complete")
@@ -56,8 +59,4 @@ class IngestingJob(RemoteJob):
 
     def _fail(self, error: Exception) -> None:
         """End the job on account of something outside its attempts."""
-        if self.coordinator.status.is_final:
-            return
-        self.coordinator.cancel()
-        self.coordinator.error = error
-        self.coordinator.status = Status.FAILED
+        self.coordinator.fail(error)

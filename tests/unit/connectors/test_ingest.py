@@ -137,6 +137,29 @@ def test_a_missing_slot_is_noticed(written: Written) -> None:
         written.source().plan(frozenset())
 
 
+class Overtaken(MemoryStorage):
+    """Another committer of the same batch comes in just before every create."""
+
+    def create(self, path: str, data: BytesLike) -> bool:
+        other = DataFile("the other's", 1, 1, "crc32:00000000")
+        IngestLog(_plain(self), UID).commit(0, "query", [other])
+        return super().create(path, data)
+
+
+def _plain(storage: MemoryStorage) -> MemoryStorage:
+    plain = MemoryStorage()
+    plain.__dict__.update(storage.__dict__)
+    return plain
+
+
+def test_of_two_that_commit_a_batch_at_once_one_wins() -> None:
+    storage = Overtaken()
+    own = DataFile("mine", 1, 1, "crc32:00000000")
+    slot = IngestLog(storage, UID).commit(0, "query", [own])
+    assert [file.path for file in slot.files] == ["the other's"]
+    assert IngestLog(storage, UID).slot(0) == slot
+
+
 class Doubtful(MemoryStorage):
     """Creates files, or not, and says that it does not know."""
 

@@ -56,9 +56,9 @@ BATCHES = {
             "m": pa.array([[("k", 1)], [], None, [("z", None)]], pa.map_(pa.string(), pa.int64())),
         }
     ),
-    "a slice of nested": pa.record_batch({"l": pa.array([[["a"], []], [None], None, [["b"]]])}).slice(
-        1, 3
-    ),
+    "a slice of nested": pa.record_batch(
+        {"l": pa.array([[["a"], []], [None], None, [["b"]]])}
+    ).slice(1, 3),
     "large": pa.record_batch({"n": pa.array(range(200_000))}),
 }
 

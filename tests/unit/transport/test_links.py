@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any
@@ -56,7 +56,7 @@ def keys() -> AttemptKeys:
 
 
 @pytest.fixture
-def gather(keys: AttemptKeys, closing: ExitStack) -> Iterator[Callable[..., list[Party]]]:
+def gather(keys: AttemptKeys, closing: ExitStack) -> Callable[..., list[Party]]:
     """Parties that have linked up, each at the place it is given."""
 
     def gathered(*places: str) -> list[Party]:
@@ -66,7 +66,7 @@ def gather(keys: AttemptKeys, closing: ExitStack) -> Iterator[Callable[..., list
         link_up(parties)
         return parties
 
-    yield gathered
+    return gathered
 
 
 def link_up(parties: list[Party], timeout_s: float = PATIENCE_S) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections import deque
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import pyarrow as pa
@@ -123,8 +124,7 @@ class SourceOperator(Operator):
     def poll(self, max_rows: int) -> int | None:
         """Emit some rows and say how many; None when there is nothing to do just now."""
         now = self.context.clock.monotonic()
-        for _ in range(len(self._splits)):
-            reading = self._splits[0]
+        for reading in list(islice(self._splits, self._source.reads_at_once)):
             if reading.wants_poll(now):
                 self._start_poll(reading, max_rows)
                 if reading.wants_poll(now):
@@ -137,7 +137,6 @@ class SourceOperator(Operator):
             if reading.finished:
                 self._retire_or_rotate(reading)
                 return 0
-            self._splits.rotate(-1)
         return None
 
     def deadline(self) -> float | None:
@@ -191,12 +190,13 @@ class SourceOperator(Operator):
         )
 
     def _retire_or_rotate(self, reading: ReadingSplit) -> None:
-        if reading.finished and reading.rows is None:
-            self._splits.remove(reading)
-            if reading.reader is not None:
-                reading.reader.close()
-        else:
-            self._splits.rotate(-1)
+        """Let go of a split at its end; otherwise it is another one's turn."""
+        self._splits.remove(reading)
+        if not reading.finished or reading.rows is not None:
+            # Behind those that are being read, and before those that are not begun.
+            self._splits.insert((self._source.reads_at_once or len(self._splits) + 1) - 1, reading)
+        elif reading.reader is not None:
+            reading.reader.close()
 
     def before_marker(self, epoch: Epoch) -> None:
         self._state.update([reading.to_unit() for reading in self._splits])

@@ -267,7 +267,7 @@ def test_a_source_that_cannot_be_planned_ends_the_attempt(lead: Lead) -> None:
         leader.coordinator.receive(Ready(Attempt(1), worker))
     leader.world.background.take().fail(OSError("no such topic"))
     assert leader.status == "failed"
-    cause = leader.coordinator.error.__cause__
+    cause = leader.coordinator.error
     assert isinstance(cause, SourceError)
     assert "source 'rows' cannot be planned" in str(cause)
     assert "no such topic" in str(cause)

@@ -1,0 +1,41 @@
+"""A driver on a cluster: ``python -m tests.spark.cluster_driver MASTER FOLDER COUNT RATE``."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import cloudpickle
+from pyspark.sql import SparkSession
+
+import tests.drive.ledger as ledger_module
+from mainstay.spark.launcher import SparkLauncher
+from mainstay.spark.session import check_session, slots
+from tests.drive.ledger import LedgerJob, await_until
+
+
+def main() -> None:
+    master, folder, count, rate = sys.argv[1:]
+    cloudpickle.register_pickle_by_value(ledger_module)
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    session = (
+        SparkSession.builder.master(master)
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.executor.memory", "512m")
+        .config("spark.python.task.killTimeout", "200ms")
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("OFF")
+    ledger = LedgerJob(Path(folder), count=int(count), per_second=float(rate))
+    await_until(lambda: slots(session)[1] == 4, "both executors have come")
+    check_session(session, ledger.spec.workers)
+    job = ledger.start(SparkLauncher(session, "ledger"))
+    print(job.wait(), len(job.attempts()), flush=True)
+    session.stop()
+
+
+if __name__ == "__main__":
+    main()
