@@ -210,21 +210,14 @@ def cluster(tmp_path: Path) -> Iterator[str]:
     home = Path(pyspark.__file__).parent
     port = free_port()
     address = ["--host", "127.0.0.1", "--port"]
-    environment = {**os.environ, "SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1"}
+    settings = {"SPARK_HOME": str(home), "SPARK_DAEMON_MEMORY": "256m"}
+    environment = {**os.environ, **settings, "SPARK_LOCAL_IP": "127.0.0.1"}
     with ExitStack() as closing:
 
         def start_java(name: str, *arguments: str) -> None:
             log = closing.enter_context((tmp_path / "cluster.log").open("ab"))
-            command = [
-                "java",
-                "-Xmx256m",
-                "-cp",
-                f"{home}/jars/*",
-                f"org.apache.spark.deploy.{name}",
-            ]
-            process = subprocess.Popen(
-                [*command, *arguments], env=environment, stdout=log, stderr=log
-            )
+            command = [f"{home}/bin/spark-class", f"org.apache.spark.deploy.{name}", *arguments]
+            process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
             closing.callback(end_with_children, process)
 
         start_java("master.Master", *address, str(port), "--webui-port", "0")
@@ -273,10 +266,10 @@ def test_an_executor_of_a_cluster_that_is_killed_is_survived(cluster: str, tmp_p
             latest = read_history(storage).latest_epoch
             return driver.poll() is not None or (latest is not None and latest.epoch >= 2)
 
-        await_until(epochs, "two epochs are complete")
+        await_until(epochs, "two epochs are complete", 150)
         before = executors()
         assert len(before) == 2
         before[0].kill()
-        output, _ = driver.communicate(timeout=90)
+        output, _ = driver.communicate(timeout=150)
         assert output.strip() == "finished 2"
     ledger.check()

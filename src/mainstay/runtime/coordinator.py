@@ -184,7 +184,15 @@ class Coordinator:
             return
         self._claims.history = loaded.history
         begun = loaded.history.last_begin
-        if self.attempts and begun is not None and begun.leader != self._leader:
+        if self.attempts and begun is None:
+            # Starting from nothing would count everything again: a disk may just be unmounted.
+            self._fail_job(
+                RestoreError(
+                    f"the history of job {self._options.name!r} has vanished from the snapshot "
+                    'directory. Bring the directory back and start with restore="latest".'
+                )
+            )
+        elif self.attempts and begun is not None and begun.leader != self._leader:
             # Restarting now would take the job away from the leader that replaced this one.
             self._fenced(loaded.history.next_slot - 1)
         elif loaded.damage is not None:

@@ -18,7 +18,7 @@ import pytest
 
 import mainstay as ms
 from mainstay.connectors import Files, Memory, Polled, Source, Split, SplitReader
-from mainstay.errors import HistoryExistsError, JobFailedError, UserFunctionError
+from mainstay.errors import HistoryExistsError, SourceError, UserFunctionError
 from mainstay.schema import to_schema
 
 PATIENCE_S = 30.0
@@ -241,6 +241,6 @@ def test_an_exception_of_the_user_is_raised_once_the_restarts_are_used_up(tmp_pa
 def test_a_source_that_cannot_be_planned_ends_the_job_with_its_reason(tmp_path: Path) -> None:
     missing = Files(str(tmp_path / "*.csv"), schema="k long, n long")
     job = start(tmp_path / "snapshots", missing, Memory())
-    with pytest.raises(JobFailedError, match=r"no file matches.*\*\.csv"):
+    with pytest.raises(SourceError, match=r"no file matches.*\*\.csv"):
         job.wait(PATIENCE_S)
     assert job.status == "failed"

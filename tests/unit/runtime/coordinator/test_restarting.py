@@ -68,6 +68,15 @@ def test_an_attempt_without_any_epoch_is_started_afresh(lead: Lead) -> None:
     assert leader.cluster.deployments[-1].restored == {}
 
 
+def test_a_history_that_has_vanished_is_not_begun_anew(lead: Lead) -> None:
+    leader = lead().run()
+    leader.world.storage._files.clear()
+    leader.lose_worker()
+    leader.restart()
+    assert leader.status == "failed"
+    assert "has vanished" in str(leader.coordinator.error)
+
+
 def test_a_worker_that_fails_before_all_are_ready_ends_the_attempt(lead: Lead) -> None:
     leader = lead().start()
     leader.coordinator.receive(Ready(Attempt(1), 0))
