@@ -182,7 +182,6 @@ class Coordinator:
     def _on_loaded(self, loaded: Loaded) -> None:
         if self.status.is_final:
             return
-        self._claims.history = loaded.history
         begun = loaded.history.last_begin
         if self.attempts and begun is None:
             # Starting from nothing would count everything again: a disk may just be unmounted.
@@ -218,6 +217,7 @@ class Coordinator:
         except (RestoreError, GraphError) as error:
             self._fail_job(error)
             return
+        self._claims.history = history
         used = self._attempt.book.next_epoch if self._attempt is not None else 1
         begin = Begin(
             attempt=history.next_attempt,
