@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -16,10 +17,17 @@ def failed_epochs(job: RemoteJob) -> int:
 
 
 def put_a_file_in_the_place_of(folder: Path) -> Path:
-    away = folder.with_name("away")
+    away, again = folder.with_name("away"), folder.with_name("again")
     folder.rename(away)
-    folder.write_text("")
-    return away
+    while True:
+        try:
+            folder.touch(exist_ok=False)
+            return away
+        except FileExistsError:
+            # A write was quicker and made the folder anew: what it holds goes with the rest.
+            folder.rename(again)
+            shutil.copytree(again, away, dirs_exist_ok=True)
+            shutil.rmtree(again)
 
 
 def test_storage_that_breaks_for_good_ends_the_job_with_a_clear_error(tmp_path: Path) -> None:
