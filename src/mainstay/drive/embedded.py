@@ -10,7 +10,6 @@ import pickle
 import queue
 import uuid
 from collections import deque
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -75,7 +74,7 @@ class EmbeddedJob(JobHandle):
     def launch(self, deployment: Deployment) -> None:
         for number in range(deployment.job.workers):
             background = ThreadBackground(self._pool, self._reports)
-            ports = Ports(self._clock, background, self._sender(deployment.attempt), self._storage)
+            ports = Ports(self._clock, background, self._send, self._storage)
             own = Deployment(
                 pickle.loads(self._shipped),
                 deployment.attempt,
@@ -101,14 +100,11 @@ class EmbeddedJob(JobHandle):
             self._end((attempt, number))
             self.coordinator.worker_lost(attempt, number, "it was killed")
 
-    def _sender(self, attempt: int) -> Callable[[int, Any], None]:
-        def send(to: int, message: Any) -> None:
-            if to == COORDINATOR:
-                self._inbox.append(message)
-            else:
-                self._send_to_worker(to, message)
-
-        return send
+    def _send(self, to: int, message: Any) -> None:
+        if to == COORDINATOR:
+            self._inbox.append(message)
+        else:
+            self._send_to_worker(to, message)
 
     def _send_to_worker(self, number: int, message: Any) -> None:
         process = self._processes.get((message.attempt, number))

@@ -105,7 +105,6 @@ class SourceOperator(Operator):
         self._source = source
         self._splits: deque[ReadingSplit] = deque()
         self._last_assigned = False
-        self.ended = False
 
     def open(self, context: OperatorContext) -> None:
         super().open(context)
