@@ -19,20 +19,29 @@ that are listed there are read.
 A watched source never ends: it looks for new files about once a second, and takes one when it has
 the size that it had the time before. Temporary names are passed over. A file of a Spark log is
 whole, and taken at once.
+
+Every file that was taken is remembered by its path in every snapshot, for as long as it is there
+and an hour longer. So the cost of a watched directory is that of the files that are in it, not of
+all that ever were: have old ones removed. One that comes back under its name within the hour is
+not read again; later it is a new file. While nothing at all is found under a path nothing of it is
+forgotten, because its disk may just be missing. A listing that takes long is made less often: it
+takes a tenth of the time at most.
 """
 
 from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from glob import glob, has_magic
+from time import monotonic
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from mainstay.connectors.file_absences import Absences
 from mainstay.connectors.file_formats import EXTENSIONS, READERS, check_types, read_batches
 from mainstay.connectors.spark_file_log import SparkFileLog, has_log
 from mainstay.errors import GraphError, SchemaError, SourceError
@@ -42,6 +51,10 @@ from mainstay.snapshot.object_storage import open_storage
 
 TEMPORARY = (".tmp", ".part", ".inprogress", "._COPYING_")
 """How names end under which other programs write files that they will rename."""
+
+REPLAN_S = 1.0
+LISTING_SHARE = 0.1
+"""The part of the time that may go into looking for files."""
 
 
 class Files(Source):
@@ -78,12 +91,17 @@ class Files(Source):
         self.batch_rows = batch_rows
         self.bounded = not watch
         self._growing: dict[str, int] = {}
+        self._absences = Absences(self.paths)
         self.schema = self._schema_of_first() if schema is None else to_schema(schema)
         if format is not None:
             check_types(self.schema, format, GraphError)
 
     def plan(self, seen: frozenset[str]) -> Sequence[Split]:
+        began_at = monotonic()
         found = self._found(SourceError)
+        took_s = monotonic() - began_at
+        self.replan_s = max(REPLAN_S, took_s / LISTING_SHARE)
+        self._absences.note(found, seen)
         sizes = _sizes(found) if self.bounded else self._settled(found, seen)
         formats = {path: self._format_of(path, SourceError) for path in sorted(sizes)}
         for format in sorted(set(formats.values())):
@@ -93,6 +111,10 @@ class Files(Source):
             for path, format in formats.items()
             if path not in seen
         ]
+
+    def forget(self, seen: frozenset[str]) -> Collection[str]:
+        """Files that have been gone for long."""
+        return self._absences.long_gone()
 
     def read(self, split: Split, offset: Json | None) -> SplitReader:
         place = _Place(split.id, split.data["format"], split.data["size_bytes"])

@@ -26,9 +26,14 @@ from mainstay.errors import GraphError, SourceError
 from mainstay.runtime.connector import Json, Polled, Source, Split, SplitReader
 from mainstay.schema import to_schema
 
+MIN_WAIT_S = 0.001
+"""Rows that are due within so long of each other are given out together."""
+
 
 class _Generated(Source):
     """Rows that are dealt out in runs: ``run`` rows to the first split, as many to the next."""
+
+    replan_s = None
 
     def __init__(
         self,
@@ -166,8 +171,8 @@ class Share:
 class PacedReader(SplitReader):
     """Reads a split by generating it; the offset is the number of rows generated.
 
-    With a rate, as many rows are due as the time since the first poll is worth. A reader that was
-    held up catches up.
+    With a rate, row ``n`` after the first poll is due ``n`` intervals after it, and a poll says
+    when the next one is. A reader that was held up catches up.
     """
 
     def __init__(
@@ -188,24 +193,33 @@ class PacedReader(SplitReader):
         self._began_at: float | None = None
 
     def poll(self, max_rows: int) -> Polled:
-        count = min(max_rows, self._batch_rows, self._due())
+        now = self._clock()
+        count = min(max_rows, self._batch_rows, self._due(now))
         if self._rows is not None:
             count = min(count, self._rows - self._position)
         batch = self._generate(self._position, count) if count > 0 else None
         self._position += 0 if batch is None else batch.num_rows
-        return Polled(batch, self._position, finished=self._is_at_end)
+        return Polled(batch, self._position, self._is_at_end, self._next_in_s(now))
 
     @property
     def _is_at_end(self) -> bool:
         return self._rows is not None and self._position >= self._rows
 
-    def _due(self) -> int:
+    def _due(self, now: float) -> int:
         if self._rate is None:
             return self._batch_rows
-        now = self._clock()
         if self._began_at is None:
             self._began_at = now
         return int((now - self._began_at) * self._rate) - (self._position - self._first)
+
+    def _next_in_s(self, now: float) -> float | None:
+        """How long after ``now`` to ask for the next row."""
+        if self._rate is None or self._began_at is None:
+            return None
+        if self._due(now) > 0:
+            return 0.0
+        due_at = self._began_at + (self._position - self._first + 1) / self._rate
+        return max(due_at - now, MIN_WAIT_S)
 
 
 def _check_whole(source: str, name: str, value: Any, least: int | None) -> None:

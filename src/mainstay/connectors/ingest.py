@@ -7,14 +7,14 @@ planning finds the batches that were committed since.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
 import pyarrow as pa
 
 from mainstay.connectors.ingest_files import read_file
-from mainstay.connectors.ingest_log import DataFile, IngestLog, Slot
+from mainstay.connectors.ingest_log import DataFile, IngestLog, Slot, batch_of
 from mainstay.errors import SourceError
 from mainstay.runtime.connector import Json, Polled, Source, Split, SplitReader
 from mainstay.snapshot.object_storage import open_storage
@@ -64,6 +64,14 @@ class IngestSource(Source):
             for id, file in zip(slot.splits, slot.files, strict=True)
             if id not in seen
         ]
+
+    def forget(self, seen: frozenset[str]) -> Collection[str]:
+        """What is deleted from the log does not come back. The last of it is kept: it says that
+        the job has read what came before the log's beginning."""
+        first = min(self._known.values(), key=lambda slot: slot.batch, default=None)
+        if first is None:
+            return ()
+        return {id for id in seen if batch_of(id) < first.batch and id != first.last_before}
 
     def read(self, split: Split, offset: Json | None) -> SplitReader:
         return _FileReader(self.storage, DataFile(**split.data), offset or 0)

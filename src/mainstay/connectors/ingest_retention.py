@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from mainstay.connectors.ingest_log import IngestLog, batch_of
 from mainstay.runtime.operators.source import SPLITS
+from mainstay.runtime.splits import seen_in
 from mainstay.snapshot.layout import MANIFEST_PREFIX
 from mainstay.snapshot.manifest import Manifest, SubtaskState
 from mainstay.snapshot.storage import NotFound, Storage
@@ -22,9 +23,10 @@ from mainstay.state.operator import OperatorList
 def first_needed(manifest: Manifest, uid: str) -> int:
     """The first batch that a job restored from this epoch would read from."""
     notes, operator = manifest.sources.get(uid), manifest.operators.get(uid)
-    if notes is None or operator is None or not notes["seen"]:
+    seen = seen_in(notes)
+    if operator is None or not seen:
         return 0
-    after_all = max(map(batch_of, notes["seen"])) + 1
+    after_all = max(map(batch_of, seen)) + 1
     return min([after_all, *(batch for part in operator.subtasks for batch in _batches(part))])
 
 

@@ -101,6 +101,7 @@ class ParquetSink(Sink):
                 for part in handle.parts
             )
         for directory, files in listed.items():
+            _check_is_mounted(directory)
             SparkFileLog(open_storage(directory), SinkError).append(files)
 
     def clean_up(self, attempt: int) -> None:
@@ -159,6 +160,14 @@ def _owner(storage: Storage) -> str | None:
         return storage.read(OWNER).decode().strip()
     except NotFound:
         return None
+
+
+def _check_is_mounted(directory: str) -> None:
+    """A directory that has gone as a whole may come back: that is no reason to give up."""
+    if not os.path.exists(os.path.join(directory, OWNER)):
+        raise FileNotFoundError(
+            f"the directory {directory!r} or its file {OWNER!r} is not there; mount it again."
+        )
 
 
 def _directory(path: str | os.PathLike[str], error: type[Exception]) -> str:

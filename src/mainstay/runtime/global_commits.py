@@ -2,9 +2,9 @@
 
 The handles travel with the acknowledgements and are in the manifest. Once an epoch is in the log,
 its handles are committed, oldest epoch first and one epoch at a time; then the subtasks are told
-to forget them. A failed commit is tried again: whether it was done is unknown, and doing it again
-is always right. After a recovery the restored manifest's handles are committed before any others,
-and what nobody knows of is cleaned up.
+to forget them. A failed commit is tried again until it works: whether it was done is unknown, and
+doing it again is always right. After a recovery the restored manifest's handles are committed
+before any others, and what nobody knows of is cleaned up.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from mainstay.errors import SinkError
 from mainstay.runtime.connector import Sink
 from mainstay.runtime.messages import Attempt, Epoch, SinkCommitted
 from mainstay.runtime.operators.sink import HANDLES
 from mainstay.runtime.ports import Ports
-from mainstay.runtime.retry import Retry
+from mainstay.runtime.retry import Retry, may_heal
 from mainstay.runtime.spec import JobSpec
+from mainstay.runtime.status import Problem
 from mainstay.snapshot.manifest import Manifest
 from mainstay.state.operator import OperatorList
 
@@ -32,6 +32,11 @@ class _Due:
     epoch: Epoch
     handles: list[bytes]
     is_first: bool = False
+
+    @property
+    def missing(self) -> str:
+        """What has not been done while this is not done."""
+        return f"has not confirmed epoch {self.epoch}" if self.handles else "was not cleaned up"
 
 
 @dataclass(slots=True, eq=False)
@@ -82,6 +87,7 @@ class GlobalCommits:
         if queue.is_busy or queue.retry.is_waiting or not queue.waiting:
             return
         queue.is_busy = True
+        queue.retry.began(self._ports.clock.monotonic())
         due, sink, attempt = queue.waiting[0], queue.sink, self._attempt
 
         def work() -> None:
@@ -100,11 +106,20 @@ class GlobalCommits:
 
         def failed(error: Exception) -> None:
             queue.is_busy = False
-            queue.retry.failed(self._ports.clock.monotonic())
-            if queue.retry.is_hopeless:
-                self._failed(SinkError(f"sink {uid!r} cannot be committed: {error}"))
+            queue.retry.failed(self._ports.clock.monotonic(), error)
+            if not may_heal(error):
+                self._failed(error)
 
         self._ports.background.submit(work, done, failed)
+
+    def problems(self, now: float) -> list[Problem]:
+        """The sinks that do not confirm."""
+        found = [
+            queue.retry.problem(f"sink {uid!r}", queue.waiting[0].missing, now)
+            for uid, queue in self._queues.items()
+            if queue.waiting
+        ]
+        return [problem for problem in found if problem is not None]
 
     def tick(self, now: float) -> None:
         for uid, queue in self._queues.items():

@@ -1,36 +1,55 @@
-"""Trying again: how long to wait after failures in a row, and when to give up."""
+"""Trying again: what waits for something outside, how long it waits, and what can be seen of it.
+
+A target that is away comes back or does not; nobody here can know. So it is tried for ever, with
+waits that grow up to half a minute. What is in trouble is a ``Problem`` for people to see. Only
+an error that says what somebody has to change is worth ending an attempt for.
+"""
 
 from __future__ import annotations
 
+from mainstay.errors import MainstayError, SnapshotStorageError
+from mainstay.runtime.status import Problem
+
 RETRY_S = 0.5
 LONGEST_S = 30.0
-MAX_RETRIES = 20
+SLOW_S = 10.0
+"""What has not been answered for so long is a problem, even if nothing has failed."""
+
+
+def may_heal(error: Exception) -> bool:
+    """Whether trying again may help. A connector's own ``MainstayError`` says that it will not."""
+    return not isinstance(error, MainstayError) or isinstance(error, SnapshotStorageError)
 
 
 class Retry:
-    """The failures in a row of something that is done again and again until it works."""
+    """Something that is done again and again until it works."""
 
-    __slots__ = ("at", "failures")
+    __slots__ = ("at", "error", "failures", "since")
 
     def __init__(self) -> None:
         self.failures = 0
         self.at: float | None = None
         """When to try again; None while nothing has failed."""
+        self.since: float | None = None
+        """When it was first tried; None while there is nothing to do."""
+        self.error: Exception | None = None
+        """The last failure; None while nothing has failed."""
 
     @property
     def is_waiting(self) -> bool:
         return self.at is not None
 
-    @property
-    def is_hopeless(self) -> bool:
-        return self.failures > MAX_RETRIES
+    def began(self, now: float) -> None:
+        if self.since is None:
+            self.since = now
 
-    def failed(self, now: float) -> None:
+    def failed(self, now: float, error: Exception) -> None:
         self.failures += 1
+        self.error = error
         self.at = now + min(RETRY_S * 2.0 ** min(self.failures, 16), LONGEST_S)
 
     def succeeded(self) -> None:
-        self.failures, self.at = 0, None
+        self.failures, self.at, self.since, self.error = 0, None, None, None
 
     def is_due(self, now: float) -> bool:
         """Whether the wait is over; it is asked once."""
@@ -38,3 +57,10 @@ class Retry:
             return False
         self.at = None
         return True
+
+    def problem(self, subject: str, what: str, now: float) -> Problem | None:
+        """What is wrong: it has failed, or there was no answer for long; None if nothing is."""
+        if self.since is None or (self.error is None and now - self.since < SLOW_S):
+            return None
+        error = "" if self.error is None else f"{type(self.error).__name__}: {self.error}"
+        return Problem(subject, what, error, now - self.since)

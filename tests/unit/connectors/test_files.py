@@ -15,10 +15,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import mainstay as ms
-from mainstay.connectors import Files, ParquetSink, SinkContext, SinkWriter, Source
+from mainstay.connectors import Files, ParquetSink, SinkContext, SinkWriter, Source, file_absences
 from mainstay.errors import GraphError, SourceError
 from mainstay.schema import batch_to_rows, row_class, rows_to_batch, to_schema
 from mainstay.testing import run
+from tests.sinks import prepare, write
 
 SCHEMA = "name string, n long"
 
@@ -245,6 +246,34 @@ def test_a_file_that_goes_away_before_it_is_taken_is_no_error(tmp_path: Path) ->
     assert [names_of(source) for _ in range(2)] == [[], []]
 
 
+def test_only_files_that_are_long_gone_are_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = Files(tmp_path, schema=SCHEMA, watch=True)
+    for name in ("a.csv", "b.csv"):
+        write_csv(tmp_path / name, [("a", 1)])
+    gone, there = str(tmp_path / "a.csv"), str(tmp_path / "b.csv")
+    seen = frozenset({gone, there})
+    (tmp_path / "a.csv").unlink()
+    source.plan(seen)
+    assert not source.forget(seen)
+    monkeypatch.setattr(file_absences, "FORGET_S", 0.0)
+    assert list(source.forget(seen)) == [gone]
+    write_csv(tmp_path / "a.csv", [("a", 1)])
+    source.plan(seen)
+    assert not source.forget(seen)
+
+
+def test_a_slow_listing_is_made_less_often(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = Files(tmp_path, schema=SCHEMA, watch=True)
+    source.plan(frozenset())
+    assert source.replan_s == 1.0
+    times = iter([100.0, 103.0])
+    monkeypatch.setattr("mainstay.connectors.files.monotonic", lambda: next(times))
+    source.plan(frozenset())
+    assert source.replan_s == pytest.approx(30.0)
+
+
 # ---------------------------------------------------------------- Spark's log
 
 
@@ -258,8 +287,8 @@ def sink_with_epochs(path: Path, epochs: int) -> tuple[ParquetSink, SinkWriter]:
 
 
 def commit_row(sink: ParquetSink, writer: SinkWriter, epoch: int) -> None:
-    writer.write(rows_to_batch([(f"epoch-{epoch}", epoch)], to_schema(SCHEMA), "a test"))
-    handle = writer.prepare(epoch)
+    write(writer, rows_to_batch([(f"epoch-{epoch}", epoch)], to_schema(SCHEMA), "a test"))
+    handle = prepare(writer, epoch)
     assert handle is not None
     sink.commit_epoch(epoch, [handle])
 

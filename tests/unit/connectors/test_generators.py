@@ -9,7 +9,7 @@ import pytest
 
 import mainstay as ms
 from mainstay.connectors import Generate, Sequence, Source, Split
-from mainstay.connectors.generators import PacedReader
+from mainstay.connectors.generators import MIN_WAIT_S, PacedReader
 from mainstay.errors import GraphError, SourceError
 from mainstay.testing import run
 
@@ -154,6 +154,49 @@ def test_a_reader_that_was_held_up_catches_up_in_batches() -> None:
     ids_of(reader)
     clock.now += 1.0
     assert [ids_of(reader) for _ in range(3)] == [list(range(8)), [8, 9], []]
+
+
+def test_a_paced_reader_says_when_its_next_row_is_due() -> None:
+    clock = Clock()
+    reader = paced(clock)
+    assert reader.poll(1000).ready_in_s == pytest.approx(0.1)
+    clock.now += 0.25
+    assert reader.poll(1000).ready_in_s == pytest.approx(0.05)
+    clock.now += 0.0625
+    assert reader.poll(1).ready_in_s == pytest.approx(0.0875)
+    clock.now += 1.0
+    assert reader.poll(1).ready_in_s == 0.0, "what is late is not waited for"
+
+
+def test_every_row_comes_when_it_was_said_to_come() -> None:
+    clock = Clock()
+    reader = paced(clock)
+    times: list[float] = []
+    for _ in range(100):
+        polled = reader.poll(1000)
+        times += [clock.now] * (0 if polled.batch is None else polled.batch.num_rows)
+        assert polled.ready_in_s is not None
+        clock.now += polled.ready_in_s
+    assert len(times) >= 50, "rounding costs a poll now and then, not more"
+    for n, time in enumerate(times, start=1):
+        assert time == pytest.approx(100.0 + n / 10, abs=MIN_WAIT_S * 1.01)
+
+
+def test_rows_that_follow_each_other_quickly_are_asked_for_together() -> None:
+    source = Sequence(splits=1, rows_per_second=100_000)
+    (split,) = source.plan(frozenset())
+    wait_s = source.read(split, None).poll(1).ready_in_s
+    assert wait_s == MIN_WAIT_S
+
+
+def test_rows_without_a_pace_are_not_waited_for() -> None:
+    source = Sequence(end=10)
+    assert source.read(source.plan(frozenset())[0], None).poll(1).ready_in_s is None
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_generated_rows_are_planned_once(name: str) -> None:
+    assert SOURCES[name]().replan_s is None
 
 
 def test_a_restored_reader_keeps_the_pace_from_where_it_begins() -> None:

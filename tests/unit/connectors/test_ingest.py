@@ -25,6 +25,7 @@ from mainstay.errors import (
 )
 from mainstay.runtime.connector import Split
 from mainstay.runtime.operators.source import SPLITS
+from mainstay.runtime.splits import SplitBook
 from mainstay.schema import to_schema
 from mainstay.snapshot.layout import manifest_path
 from mainstay.snapshot.manifest import Manifest, OperatorState, SubtaskState
@@ -287,6 +288,45 @@ def test_a_sealed_log_runs_through_a_job_with_crashes(written: Written) -> None:
 
     result = run(build, seed=3, crashes=2, parallelism=2)
     assert sorted(result.output("out")) == [(n,) for n in range(200)]
+
+
+# ---------------------------------------------------------------- forgetting
+
+
+def test_what_is_deleted_from_the_log_is_forgotten_but_for_its_end(written: Written) -> None:
+    source = written.source()
+    for batch in range(4):
+        written.log.commit(batch, "query", written.files(batch, range(40), file_bytes=200))
+    seen = frozenset(split.id for split in source.plan(frozenset()))
+    assert not source.forget(seen), "all of it is there"
+    written.log.truncate(2)
+    assert not source.plan(seen)
+    assert set(source.forget(seen)) == {"0/0", "0/1", "1/0"}
+    kept = seen.difference(source.forget(seen))
+    assert not written.source().plan(kept), "a job restored with what is kept goes on"
+
+
+def test_the_end_is_kept_while_batches_without_rows_follow(written: Written) -> None:
+    source = written.source()
+    written.add(0, [1])
+    for batch in (1, 2, 3):
+        written.log.commit(batch, "query", [])
+    seen = frozenset(split.id for split in source.plan(frozenset()))
+    for keep_from in (1, 2, 3):
+        written.log.truncate(keep_from)
+        source.plan(seen)
+        assert seen.difference(source.forget(seen)) == {"0/0"}
+    assert first_needed(manifest_of(["0/0"], []), UID) == 1
+
+
+def test_a_log_that_is_read_for_long_leaves_few_ids_behind(written: Written) -> None:
+    source, book = written.source(), SplitBook(1, bounded=False, notes=None)
+    for batch in range(200):
+        written.add(batch, [batch])
+        book.assign(source.plan(book.seen))
+        book.forget(source.forget(book.seen))
+        written.log.truncate(first_needed(manifest_of(book.notes()["seen"], []), UID) - 3)
+    assert len(book.seen) <= 5
 
 
 # ---------------------------------------------------------------- deleting

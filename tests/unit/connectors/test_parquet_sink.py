@@ -17,6 +17,7 @@ import pytest
 
 import mainstay as ms
 import mainstay.connectors.parquet_sink as module
+import mainstay.connectors.parquet_writer as writing
 from mainstay.connectors import ParquetSink, SinkContext, SinkWriter, read_committed
 from mainstay.connectors.parquet_writer import Handle, attempt_of
 from mainstay.connectors.spark_file_log import SparkFileLog
@@ -24,6 +25,7 @@ from mainstay.errors import GraphError, OutcomeUnknownError, SinkError, SourceEr
 from mainstay.schema import rows_to_batch, to_schema
 from mainstay.snapshot.object_storage import open_storage
 from mainstay.snapshot.storage import BytesLike, NotFound, Storage
+from tests.sinks import prepare, write
 
 SCHEMA = to_schema("n long, at timestamp")
 
@@ -39,8 +41,8 @@ def opened(sink: ParquetSink, attempt: int = 1, subtask: int = 0, job: str = "jo
 
 def prepared(writer: SinkWriter, epoch: int, *numbers: int) -> list[bytes]:
     if numbers:
-        writer.write(batch(*numbers))
-    handle = writer.prepare(epoch)
+        write(writer, batch(*numbers))
+    handle = prepare(writer, epoch)
     return [] if handle is None else [handle]
 
 
@@ -55,6 +57,12 @@ def log_names(path: Path) -> list[str]:
 
 def part_names(path: Path) -> list[str]:
     return sorted(name for name in os.listdir(path) if attempt_of(name) is not None)
+
+
+@pytest.fixture
+def small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every row is a row group: it is written as soon as what was put off is done."""
+    monkeypatch.setattr(writing, "ROW_GROUP_ROWS", 1)
 
 
 @pytest.fixture
@@ -105,8 +113,8 @@ def test_a_batch_of_the_log_is_what_spark_writes_plus_the_epoch(path: Path) -> N
 def test_a_file_ends_after_as_many_rows_as_it_may_have(path: Path) -> None:
     sink = ParquetSink(path, rows_per_file=3)
     writer = opened(sink)
-    writer.write(batch(1, 2))
-    writer.write(batch(3, 4, 5, 6, 7))
+    write(writer, batch(1, 2))
+    write(writer, batch(3, 4, 5, 6, 7))
     (handle,) = prepared(writer, 1)
     sink.commit_epoch(1, [handle])
     assert [part.rows for part in Handle.from_bytes(handle).parts] == [3, 3, 1]
@@ -118,18 +126,19 @@ def test_many_small_batches_become_one_row_group(path: Path) -> None:
     sink = ParquetSink(path)
     writer = opened(sink)
     for n in range(100):
-        writer.write(batch(n))
+        write(writer, batch(n))
     sink.commit_epoch(1, prepared(writer, 1))
     (name,) = part_names(path)
     assert pq.read_metadata(path / name).num_row_groups == 1
     assert committed(path) == list(range(100))
 
 
+@pytest.mark.usefixtures("small_groups")
 def test_a_part_has_a_hidden_name_until_it_is_whole(path: Path) -> None:
     writer = opened(ParquetSink(path))
-    writer.write(batch(1))
+    write(writer, batch(1))
     assert [name[0] for name in part_names(path)] == ["."]
-    writer.prepare(1)
+    prepare(writer, 1)
     (name,) = part_names(path)
     assert pq.read_table(path / name).column("n").to_pylist() == [1]
 
@@ -146,11 +155,122 @@ def test_contents_and_name_of_a_part_are_on_disk_when_its_handle_is_given(
     assert flushed == [(path / name).stat().st_ino, path.stat().st_ino]
 
 
+@pytest.mark.usefixtures("small_groups")
 def test_a_writer_that_is_closed_takes_its_unfinished_part_with_it(path: Path) -> None:
     writer = opened(ParquetSink(path))
-    writer.write(batch(1))
+    write(writer, batch(1))
+    assert len(part_names(path)) == 1
     writer.close()
     assert part_names(path) == []
+
+
+@pytest.mark.usefixtures("small_groups")
+def test_a_writer_that_is_closed_while_it_writes_leaves_nothing_either(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = opened(ParquetSink(path))
+    right = os.write
+
+    def close_meanwhile(descriptor: int, data: Any) -> int:
+        writer.close()
+        assert len(part_names(path)) == 1, "the file under the writer's hands is left to it"
+        return right(descriptor, data)
+
+    monkeypatch.setattr(os, "write", close_meanwhile)
+    write(writer, batch(1))
+    assert part_names(path) == []
+
+
+@pytest.mark.usefixtures("small_groups")
+def test_what_was_put_off_and_has_not_begun_when_the_writer_is_closed_is_not_done(
+    path: Path,
+) -> None:
+    writer = opened(ParquetSink(path))
+    put_off = writer.write(batch(1))
+    writer.close()
+    assert put_off is not None
+    put_off()
+    assert part_names(path) == []
+
+
+def test_nothing_touches_the_disk_before_what_was_put_off_is_done(path: Path) -> None:
+    sink = ParquetSink(path, rows_per_file=2)
+    writer = opened(sink)
+    before = sorted(os.listdir(path))
+    finishing = writer.write(batch(1, 2, 3))
+    handle = writer.prepare(1)
+    assert sorted(os.listdir(path)) == before
+    assert callable(finishing)
+    assert callable(handle)
+    finishing()
+    data = handle()
+    assert data is not None
+    sink.commit_epoch(1, [data])
+    assert committed(path) == [1, 2, 3]
+
+
+def test_rows_taken_after_the_handle_was_asked_for_are_not_in_it(path: Path) -> None:
+    sink = ParquetSink(path)
+    writer = opened(sink)
+    writer.write(batch(1))
+    handle = writer.prepare(1)
+    writer.write(batch(2))
+    later = writer.prepare(2)
+    assert callable(handle)
+    assert callable(later)
+    first, second = handle(), later()
+    assert first is not None
+    assert second is not None
+    sink.commit_epoch(1, [first])
+    assert committed(path) == [1]
+    sink.commit_epoch(2, [second])
+    assert committed(path) == [1, 2]
+
+
+@pytest.mark.usefixtures("small_groups")
+@pytest.mark.parametrize("call", ["open", "lseek", "write", "rename"])
+@pytest.mark.parametrize("at", range(1, 5))
+def test_what_the_disk_refuses_is_written_when_it_is_tried_again(
+    path: Path, monkeypatch: pytest.MonkeyPatch, call: str, at: int
+) -> None:
+    sink = ParquetSink(path)
+    writer = opened(sink)
+    right, calls = getattr(os, call), []
+
+    def full(*arguments: Any) -> Any:
+        calls.append(arguments)
+        if len(calls) == at and call == "write":
+            right(arguments[0], arguments[1][: len(arguments[1]) // 2])
+        if len(calls) == at:
+            raise OSError(28, "No space left on device")
+        return right(*arguments)
+
+    monkeypatch.setattr(os, call, full)
+    works = [writer.write(batch(n)) for n in (1, 2)] + [writer.prepare(1)]
+    results = []
+    for work in works:
+        assert callable(work)
+        try:
+            results.append(work())
+        except OSError:
+            results.append(work())
+    monkeypatch.undo()
+    sink.commit_epoch(1, [results[-1]])
+    assert committed(path) == [1, 2]
+    assert len(part_names(path)) == 1
+
+
+def test_a_part_that_could_not_be_flushed_is_given_up(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = opened(ParquetSink(path))
+
+    def broken(descriptor: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(os, "fsync", broken)
+    with pytest.raises(SinkError, match=r"part-.*could not be made durable.*Input/output"):
+        prepared(writer, 1, 1)
 
 
 def test_timestamps_are_microseconds_in_utc_and_the_compression_is_the_one_asked_for(
@@ -240,6 +360,21 @@ def test_a_part_that_is_missing_is_refused_before_it_is_listed(path: Path) -> No
     with pytest.raises(SinkError, match=rf"{name}.*epoch 1.*is not there.*same directory"):
         sink.commit_epoch(1, handles)
     assert log_names(path) == []
+
+
+def test_a_directory_that_has_gone_as_a_whole_is_waited_for(path: Path, tmp_path: Path) -> None:
+    sink = ParquetSink(path)
+    handles = prepared(opened(sink), 1, 1)
+    path.rename(tmp_path / "unmounted")
+    for _ in range(2):
+        with pytest.raises(FileNotFoundError, match=r"out.*mount it again"):
+            sink.commit_epoch(1, handles)
+        assert not (path / "_spark_metadata").exists()
+        path.mkdir(exist_ok=True)  # what is left of a mount point
+    path.rmdir()
+    (tmp_path / "unmounted").rename(path)
+    sink.commit_epoch(1, handles)
+    assert committed(path) == [1]
 
 
 def test_a_gap_in_the_log_is_an_error_for_writers_and_readers(path: Path) -> None:
@@ -412,12 +547,15 @@ def test_a_reader_overtaken_by_a_deletion_looks_again(path: Path) -> None:
 # ---------------------------------------------------------------- cleaning up
 
 
-def test_parts_of_earlier_attempts_that_nobody_committed_are_deleted(path: Path) -> None:
+def test_parts_of_earlier_attempts_that_nobody_committed_are_deleted(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     sink = ParquetSink(path)
     first, second = opened(sink, attempt=1), opened(sink, attempt=2)
     sink.commit_epoch(1, prepared(first, 1, 1))
     prepared(first, 2, 2)
-    first.write(batch(3))
+    monkeypatch.setattr(writing, "ROW_GROUP_ROWS", 1)
+    write(first, batch(3))
     kept = prepared(second, 2, 4)
     assert len(part_names(path)) == 4
     sink.clean_up(2)

@@ -2,7 +2,12 @@
 
 A handle stays in the operator's state, and so in every later snapshot, until its commit is
 confirmed. A failed epoch aborts nothing: its handles go with the next one. Handles found in a
-restored snapshot belong to a completed epoch and are committed at once.
+restored snapshot belong to a completed epoch and are committed at once. A commit that fails is
+tried again until it works.
+
+What a writer has put off runs beside the loop, in order. A cut waits for everything that was put
+off before it; when a piece of that fails, the cuts that wait for it are given up, and the next
+one waits for it again.
 """
 
 from __future__ import annotations
@@ -13,11 +18,15 @@ from typing import Any
 import pyarrow as pa
 
 from mainstay.errors import MainstayError, SinkError
+from mainstay.runtime.backlog import Backlog
 from mainstay.runtime.connector import Sink, SinkContext
+from mainstay.runtime.late import Late, Units
 from mainstay.runtime.messages import Epoch
 from mainstay.runtime.operators.base import Operator, OperatorContext
-from mainstay.runtime.retry import Retry
+from mainstay.runtime.retry import Retry, may_heal
+from mainstay.runtime.status import Problem
 from mainstay.state.declaration import OperatorListState, StateInfo
+from mainstay.state.operator import OperatorList
 
 MAX_BEHIND = 4
 """Completed epochs that may wait for their commit before the sink stops taking rows."""
@@ -32,12 +41,12 @@ class SinkState:
 HANDLES: StateInfo = SinkState.__dict__["handles"].info()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Prepared:
-    """A handle and the epoch it was prepared for."""
+    """A handle and the epoch it was prepared for; None until it is known."""
 
     epoch: int
-    handle: bytes
+    handle: bytes | None
 
 
 class SinkOperator(Operator):
@@ -46,15 +55,19 @@ class SinkOperator(Operator):
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
         self._prepared: list[Prepared] = []
+        self._late: list[tuple[int, Late]] = []
         self._complete = Epoch(0)
         self._confirmed = Epoch(0)
+        self._due = Epoch(0)
         self._committing = False
         self._retry = Retry()
+        self._backlog = Backlog(self._settle, self._on_backlog_failure)
 
     def open(self, context: OperatorContext) -> None:
         super().open(context)
         self._state = context.lists[HANDLES.name]
         self._prepared = [Prepared(unit.epoch, unit.handle) for unit in self._state.get()]
+        self._backlog.open(context.background, context.clock)
         self._writer = self._sink.open(
             SinkContext(context.uid, context.subtask, context.attempt, context.lineage)
         )
@@ -63,31 +76,81 @@ class SinkOperator(Operator):
             if not self._sink.is_global:
                 self._commit()
 
+    # ------------------------------------------------------------ how it stands
+
     @property
     def is_behind(self) -> bool:
-        """Whether so many completed epochs wait for the target that no more rows are taken."""
+        """Whether so much waits for the target that no more rows are taken."""
         waiting = {prepared.epoch for prepared in self._prepared}
-        return len([epoch for epoch in waiting if epoch <= self._complete]) > MAX_BEHIND
+        complete = [epoch for epoch in waiting if epoch <= self._complete]
+        return self._backlog.is_full or len(complete) > MAX_BEHIND
 
     @property
     def confirmed(self) -> Epoch:
         """The last epoch up to which everything is known to be committed."""
         return self._confirmed
 
+    def problem(self, now: float) -> Problem | None:
+        """What keeps the target from confirming or taking rows."""
+        subject = f"sink {self.context.uid!r}, subtask {self.context.subtask}"
+        return self._retry.problem(
+            subject, f"has not confirmed epoch {self._due}", now
+        ) or self._backlog.retry.problem(subject, "has not written its rows", now)
+
+    # ------------------------------------------------------------ rows and snapshots
+
     def process(self, batch: pa.RecordBatch, port: int) -> None:
         try:
-            self._writer.write(batch)
+            put_off = self._writer.write(batch)
         except Exception as error:
             raise self._broken("written", error) from error
+        if put_off is not None:
+            self._backlog.add(put_off, lambda _: None)
 
     def before_marker(self, epoch: Epoch) -> None:
         try:
             handle = self._writer.prepare(epoch)
         except Exception as error:
             raise self._broken("prepared", error) from error
-        if handle is not None:
+        if callable(handle):
+            prepared = Prepared(epoch, None)
+            self._prepared.append(prepared)
+            self._backlog.add(handle, lambda known: self._learn(prepared, known))
+        elif handle is not None:
             self._prepared.append(Prepared(epoch, handle))
-        self._state.update([(prepared.epoch, prepared.handle) for prepared in self._prepared])
+        self._backlog.hurry()
+        self._state.update(_units_of(self._prepared))
+
+    def late(self) -> Late | None:
+        """What the cut that was just taken waits for: everything that was put off so far."""
+        if self._backlog.done == self._backlog.added:
+            return None
+        cut = list(self._prepared)
+        late = Late(lambda: _late_units(cut))
+        self._late.append((self._backlog.added, late))
+        return late
+
+    def _learn(self, prepared: Prepared, handle: bytes | None) -> None:
+        prepared.handle = handle
+        if handle is None:
+            self._prepared.remove(prepared)
+
+    def _settle(self) -> None:
+        """The cuts whose work is done are whole."""
+        done = self._backlog.done
+        for added, late in self._late:
+            late.is_known = added <= done
+        self._late = [(added, late) for added, late in self._late if added > done]
+
+    def _on_backlog_failure(self, error: Exception) -> None:
+        broken = self._broken("written", error)
+        if not may_heal(error):
+            self.context.fail(broken)
+        for _, late in self._late:
+            late.failure = str(broken)
+        self._late = []
+
+    # ------------------------------------------------------------ commits
 
     def on_complete(self, epoch: Epoch) -> None:
         self._complete = max(self._complete, epoch)
@@ -109,7 +172,11 @@ class SinkOperator(Operator):
             self._confirm(epoch)
             return
         self._committing = True
-        handles = [prepared.handle for prepared in due]
+        if self._retry.since is None:
+            self._due = epoch
+        self._retry.began(self.context.clock.monotonic())
+        handles = [prepared.handle for prepared in due if prepared.handle is not None]
+        assert len(handles) == len(due), f"epoch {epoch} is complete before its handles are known"
 
         def done(_: Any) -> None:
             self._committing = False
@@ -128,18 +195,22 @@ class SinkOperator(Operator):
     def _failed(self, error: Exception) -> None:
         # Whether the commit was done is unknown; doing it again is always right.
         self._committing = False
-        self._retry.failed(self.context.clock.monotonic())
-        if self._retry.is_hopeless:
-            self.context.fail(self._broken("committed", error))
+        self._retry.failed(self.context.clock.monotonic(), error)
+        if not may_heal(error):
+            self.context.fail(error)
+
+    # ------------------------------------------------------------ time and ends
 
     def tick(self, now: float) -> bool:
+        has_hurried = self._backlog.tick(now)
         if not self._retry.is_due(now):
-            return False
+            return has_hurried
         self._commit()
         return True
 
     def deadline(self) -> float | None:
-        return self._retry.at
+        times = [time for time in (self._retry.at, self._backlog.retry.at) if time is not None]
+        return min(times, default=None)
 
     def _broken(self, verb: str, error: Exception) -> Exception:
         if isinstance(error, MainstayError):
@@ -151,3 +222,14 @@ class SinkOperator(Operator):
 
     def close(self) -> None:
         self._writer.close()
+
+
+def _units_of(prepared: list[Prepared]) -> list[tuple[int, bytes]]:
+    return [(each.epoch, each.handle) for each in prepared if each.handle is not None]
+
+
+def _late_units(prepared: list[Prepared]) -> Units:
+    """The handles of a cut, in the form that the state keeps them in."""
+    handles = OperatorList(HANDLES)
+    handles.update(_units_of(prepared))
+    return {HANDLES.name: handles.copy_units()}

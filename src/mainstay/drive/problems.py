@@ -1,0 +1,30 @@
+"""The log of a job's problems: a line when one begins and a line when it is over."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from mainstay.runtime.status import Problem
+
+_log = logging.getLogger("mainstay")
+
+
+class ProblemLog:
+    """Told again and again what is wrong just now, it logs what has changed."""
+
+    def __init__(self, job: str) -> None:
+        self._job = job
+        self._open: dict[str, Problem] = {}
+
+    def update(self, problems: Sequence[Problem]) -> None:
+        if not problems and not self._open:
+            return
+        now = {problem.subject: problem for problem in problems}
+        for subject, problem in now.items():
+            if subject not in self._open:
+                _log.warning("job %r: %s", self._job, problem)
+        for subject, problem in self._open.items():
+            if subject not in now:
+                _log.warning("job %r, no longer: %s", self._job, problem)
+        self._open = now

@@ -1,0 +1,28 @@
+"""The late part of a cut: operator state that is only known when work beside the loop is done.
+
+The marker fixes what belongs to a cut; what a sink prepares for it may take longer to make. The
+epoch is not acknowledged before that is known, and is declined when the making of it fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+Units = Mapping[str, list[Any]]
+
+
+class Late:
+    """What one cut of one operator still waits for."""
+
+    __slots__ = ("_units", "failure", "is_known")
+
+    def __init__(self, units: Callable[[], Units]) -> None:
+        self._units = units
+        self.is_known = False
+        self.failure: str | None = None
+
+    def units(self) -> Units:
+        """The units of the cut, by the name of the state; asked once they are known."""
+        assert self.is_known, "the late part of a cut is read before it is known"
+        return self._units()
