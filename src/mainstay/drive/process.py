@@ -18,20 +18,26 @@ THRESHOLDS = (50_000, 20, 100)
 
 def settle_process() -> None:
     """Make this process a good home for a worker. Not for processes that belong to a user."""
-    gc.collect()
-    gc.freeze()
+    if not gc.get_freeze_count():
+        gc.collect()
+        gc.freeze()
     gc.set_threshold(*THRESHOLDS)
     sys.setswitchinterval(SWITCH_INTERVAL_S)
 
 
 @contextmanager
 def settled_process() -> Iterator[None]:
-    """The same for a while: Spark may give the process to another task afterwards."""
+    """The same for a while: Spark may give the process to another task afterwards.
+
+    A process that was forked from one with frozen objects has them already, and keeps them.
+    """
     thresholds, interval_s = gc.get_threshold(), sys.getswitchinterval()
+    was_frozen = gc.get_freeze_count() > 0
     settle_process()
     try:
         yield
     finally:
-        gc.unfreeze()
+        if not was_frozen:
+            gc.unfreeze()
         gc.set_threshold(*thresholds)
         sys.setswitchinterval(interval_s)

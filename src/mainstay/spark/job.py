@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mainstay.drive.remote_job import Launcher, RemoteJob
+from mainstay.drive.scaling import Scaling
 from mainstay.runtime.options import JobOptions
 from mainstay.runtime.spec import JobSpec
 from mainstay.spark.dataframes import Ingest
@@ -23,12 +24,13 @@ class IngestingJob(RemoteJob):
         launcher: Launcher,
         ingests: Sequence[Ingest],
         ingest_tasks: int,
+        scaling: Scaling | None = None,
     ) -> None:
         def failed(error: Exception) -> None:
             self.post(lambda: self._fail(error))
 
         self._ingesting = Ingesting(ingests, ingest_tasks, self._last_epoch, failed)
-        super().__init__(name, spec, options, storage, launcher)
+        super().__init__(name, spec, options, storage, launcher, scaling=scaling)
 
     def cancel(self) -> None:
         """End the job. The last complete epoch can be restored."""

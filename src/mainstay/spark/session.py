@@ -16,10 +16,16 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+import mainstay
 from mainstay.errors import SlotsError, SparkSetupError
 
 SPARE_SLOTS = 2
 """Slots a local session has beyond the workers, for attempts that overlap and for queries."""
+DAEMON = {
+    "spark.python.daemon.module": "mainstay.spark.daemon",
+    "spark.executorEnv.JE_ARROW_MALLOC_CONF": "background_thread:false",
+}
+"""Has Spark fork Python workers from a process that can start them quickly (``daemon.py``)."""
 OLDEST_JAVA = 17
 LEAST_MEMORY_MIB = 256
 """Memory a worker needs before it holds any state: the interpreter, Arrow and the storage."""
@@ -32,7 +38,7 @@ def local_session(workers: int) -> SparkSession:
     _require_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    return (
+    builder = (
         SparkSession.builder.master(f"local[{workers + SPARE_SLOTS}]")
         .appName("mainstay")
         .config("spark.ui.enabled", "false")
@@ -47,8 +53,16 @@ def local_session(workers: int) -> SparkSession:
         .config("spark.python.task.killTimeout", "200ms")
         .config("spark.python.worker.killOnIdleTimeout", "false")
         .config("spark.python.worker.faulthandler.enabled", "true")
-        .getOrCreate()
     )
+    if _imports_this_package(os.environ["PYSPARK_PYTHON"]):
+        builder = builder.config(map={**DAEMON})
+    return builder.getOrCreate()
+
+
+def _imports_this_package(python: str) -> bool:
+    """Whether an interpreter finds this very package by itself, before anyone sends it."""
+    program = "import importlib.util as u; found = u.find_spec('mainstay'); print(found.origin)"
+    return _asked([python, "-c", program]).split("\n")[0] == mainstay.__file__
 
 
 def is_local(session: Any) -> bool:
@@ -166,6 +180,16 @@ def _require_slots(session: Any, workers: int, more_slots: int) -> None:
             f"the Spark application has {total}, of which {free} are free. Lower the parallelism, "
             "end other jobs, add executors or cores, or set spark.task.cpus below 1 "
             "(Spark 4.3 and newer)."
+        )
+
+
+def check_more_slots(session: Any, workers: int, running: int) -> None:
+    """Refuse a rescale that has too few slots, counting those that its own workers give back."""
+    _, free = slots(session)
+    if workers > free + running:
+        raise SlotsError(
+            f"the rescaled job needs {workers} slots; {running} are its own and {free} are free. "
+            "Rescale to fewer, end other jobs, or add executors or cores."
         )
 
 

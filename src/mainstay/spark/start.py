@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from mainstay.drive.remote_job import RemoteJob
+from mainstay.drive.scaling import Scaling
 from mainstay.runtime.options import (
     JobOptions,
     RestartOptions,
@@ -16,7 +18,7 @@ from mainstay.runtime.spec import JobSpec, Tuning
 from mainstay.spark.dataframes import Ingest, shared
 from mainstay.spark.job import IngestingJob
 from mainstay.spark.launcher import SparkLauncher
-from mainstay.spark.session import check_session, local_session, slots
+from mainstay.spark.session import check_more_slots, check_session, local_session, slots
 
 
 def start_on_spark(
@@ -29,6 +31,7 @@ def start_on_spark(
     restart: RestartOptions,
     restore: RestoreOptions,
     tuning: Tuning | None = None,
+    scaling: Scaling | None = None,
     ingests: Sequence[Ingest] = (),
 ) -> RemoteJob:
     """Start a job on a given session, on that of its DataFrames, or on a local one of its own."""
@@ -36,12 +39,14 @@ def start_on_spark(
     queries = sum(ingest.is_streaming for ingest in ingests)
     check_session(own, spec.workers, more_slots=queries)
     launcher = SparkLauncher(own, name)
+    if scaling is not None:
+        scaling = replace(scaling, check=lambda plan, now: check_more_slots(own, plan.workers, now))
     options = JobOptions(name, name, snapshots, restart, restore, tuning or Tuning())
     location = shared(directory)
     if not ingests:
-        return RemoteJob(name, spec, options, location, launcher)
+        return RemoteJob(name, spec, options, location, launcher, scaling=scaling)
     tasks = _tasks_of_a_query(own, spec.workers, queries)
-    return IngestingJob(name, spec, options, location, launcher, ingests, tasks)
+    return IngestingJob(name, spec, options, location, launcher, ingests, tasks, scaling)
 
 
 def _session_of(ingests: Sequence[Ingest]) -> Any:

@@ -28,3 +28,15 @@ def test_they_are_given_back_after_an_error_too() -> None:
     with pytest.raises(ZeroDivisionError), settled_process():
         raise ZeroDivisionError
     assert settings() == before
+
+
+def test_what_was_frozen_before_stays_frozen_and_nothing_is_added() -> None:
+    gc.freeze()
+    try:
+        before = settings()
+        with settled_process():
+            assert gc.get_freeze_count() == before[-1]
+            assert gc.get_threshold() == THRESHOLDS
+        assert settings() == before
+    finally:
+        gc.unfreeze()
