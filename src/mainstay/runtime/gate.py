@@ -2,8 +2,9 @@
 
 A channel is ready when it holds something and is not blocked. The gate hands out slices, not
 batches: what is left of a batch stays at the head of its channel, so that other channels, and
-whatever else the worker has to do, come in between. Credit for a batch is given back when its
-last slice has been taken; a blocked channel gives none back because nothing is taken from it.
+whatever else the worker has to do, come in between. Credit for a batch is due when its last slice
+has been taken, and is given back in sums worth a message: a sender of small batches is owed less
+than it has. A blocked channel gives none back because nothing is taken from it.
 """
 
 from __future__ import annotations
@@ -32,13 +33,18 @@ class InputChannel:
     blocked: bool = False
     ended: bool = False
     expected: int = 0
+    owed_bytes: int = 0
 
 
 class Gate:
-    """The input channels of one task, taken from in turn."""
+    """The input channels of one task, taken from in turn.
 
-    def __init__(self, channels: list[InputChannel], grant: Grant) -> None:
+    Credit is given back once ``grant_bytes`` are owed, which must be less than the window.
+    """
+
+    def __init__(self, channels: list[InputChannel], grant: Grant, grant_bytes: int = 1) -> None:
         self.channels = channels
+        self._grant_bytes = grant_bytes
         self._index = {channel.id: number for number, channel in enumerate(channels)}
         self._grant = grant
         self._ready: deque[int] = deque()
@@ -76,9 +82,11 @@ class Gate:
         size_bytes = channel.sizes.popleft()
         if channel.queue:
             self._ready.append(number)
-        if size_bytes:
+        channel.owed_bytes += size_bytes
+        if channel.owed_bytes >= self._grant_bytes:
+            owed, channel.owed_bytes = channel.owed_bytes, 0
             # Last, because a sender on this worker may put the next batch in at once.
-            self._grant(channel.id, size_bytes)
+            self._grant(channel.id, owed)
         return number, element
 
     def block(self, number: int) -> None:

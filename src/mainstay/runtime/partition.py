@@ -52,11 +52,14 @@ class ByKeyGroup:
         self._columns = key.columns
         self._channels = channels
         self._max_parallelism = max_parallelism
+        every = np.arange(max_parallelism)
+        # In 16 bits, which numpy sorts with a radix sort.
+        self._owner_of = subtasks_of(every, channels, max_parallelism).astype(np.uint16)
 
     def split(self, batch: pa.RecordBatch) -> Parts:
         columns = [batch.column(number) for number in self._columns]
         groups = key_groups(columns, self._max_parallelism)
-        owners = subtasks_of(groups, self._channels, self._max_parallelism)
+        owners = self._owner_of[groups]
         counts = np.bincount(owners, minlength=self._channels)
         if counts.max(initial=0) == batch.num_rows:
             return [(int(counts.argmax()), batch)]

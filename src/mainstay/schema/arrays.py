@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime
 from itertools import accumulate, chain
@@ -14,6 +15,7 @@ from mainstay.errors import SchemaError
 from mainstay.schema.ddl import format_type
 from mainstay.schema.transpose import columns_of, shown
 
+_LONG = pa.int64()
 _CONVERSION_ERRORS = (pa.ArrowException, ValueError, TypeError, OverflowError)
 
 
@@ -33,6 +35,18 @@ def array_of(values: Sequence[Any], data_type: pa.DataType, place: str) -> pa.Ar
     return _simple_array(values, data_type, place)
 
 
+def longs(values: Sequence[Any]) -> pa.Array | None:
+    """Whole numbers as a column of 64-bit integers; None unless all of them are just that.
+
+    The standard library's arrays check as strictly as we do, and take a third of the time.
+    """
+    try:
+        data = array("q", values)
+    except (TypeError, OverflowError):
+        return None
+    return pa.Array.from_buffers(_LONG, len(data), [None, pa.py_buffer(data)])
+
+
 def check_not_null(array: pa.Array, field: pa.Field, place: str, absent: int = 0) -> None:
     """Raise a SchemaError if a NOT NULL column has more nulls than it has absent parents."""
     if not field.nullable and array.null_count > absent:
@@ -43,6 +57,8 @@ def check_not_null(array: pa.Array, field: pa.Field, place: str, absent: int = 0
 
 
 def _simple_array(values: Sequence[Any], data_type: pa.DataType, place: str) -> pa.Array:
+    if data_type == _LONG and (whole := longs(values)) is not None:
+        return whole
     fits = _guard(data_type)
     if fits is not None and not all(map(fits, set(map(type, values)))):
         _misfit(next(value for value in values if not fits(type(value))), data_type, place)

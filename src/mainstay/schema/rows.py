@@ -5,7 +5,8 @@ Both directions work on whole columns: the cost of a row is that of one tuple.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import repeat
 from typing import Any
 
 import pyarrow as pa
@@ -15,15 +16,18 @@ from mainstay.schema.row import Row, row_class
 from mainstay.schema.transpose import columns_of
 from mainstay.schema.values import values_of
 
-__all__ = ["Row", "batch_to_rows", "row_class", "rows_to_batch"]
+__all__ = ["Row", "batch_to_rows", "columns_to_rows", "row_class", "rows_to_batch"]
 
 
 def batch_to_rows(batch: pa.RecordBatch, cls: type[Row]) -> list[Row]:
     """The rows of a batch, as instances of the row class of its schema."""
     columns = [values_of(column) for column in batch.columns]
-    if not columns:
-        return [cls(())] * batch.num_rows
-    return list(map(cls, zip(*columns, strict=True)))
+    return list(columns_to_rows(columns, batch.num_rows, cls))
+
+
+def columns_to_rows(columns: Sequence[list[Any]], count: int, cls: type[Row]) -> Iterator[Row]:
+    """Columns of values, each of ``count``, as rows."""
+    return map(cls, zip(*columns, strict=True)) if columns else repeat(cls(()), count)
 
 
 def rows_to_batch(rows: Sequence[Any], schema: pa.Schema, where: str) -> pa.RecordBatch:

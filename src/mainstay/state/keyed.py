@@ -4,17 +4,18 @@ The operator sets ``context.key`` once per row; every handle of the operator rea
 Handles check and freeze what they are given and thaw what they return; where the values live is
 the table's concern (see ``backends``).
 
-This is a hot file: a get and an update together must stay well below a microsecond
+This is a hot file: a get and an update together must stay well below half a microsecond
 (benchmarks/state_access.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NoReturn, Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, NoReturn, Protocol
 
 from mainstay.errors import MainstayError, StateTypeError
 from mainstay.schema.transpose import shown
+from mainstay.state.columns import ColumnsHandle
 from mainstay.state.declaration import StateInfo
 from mainstay.state.freezing import NAN
 from mainstay.state.values import PICKLED, ValueType
@@ -37,14 +38,27 @@ NO_KEY = NoKey()
 class KeyContext:
     """The key of the row at hand, shared by an operator and its handles.
 
-    ``key_type`` is set by the backend; the operator sets keys that are frozen already.
+    ``key_type`` is set by the backend; the operator sets keys that are frozen already. ``now_us``
+    is the wall clock in microseconds, by which states with a time to live go.
     """
 
-    __slots__ = ("key", "key_type")
+    __slots__ = ("key", "key_type", "now_us")
 
     def __init__(self) -> None:
         self.key: Any = NO_KEY
         self.key_type: ValueType | None = None
+        self.now_us: Callable[[], int] = _no_clock
+
+
+class Access(NamedTuple):
+    """The functions of a value state for the key at hand, ready to be called.
+
+    ``add`` folds a value in with the function of the state, where it has one.
+    """
+
+    get: Callable[[], Any]
+    update: Callable[[Any], None]
+    add: Callable[[Any], None]
 
 
 class ValueTable(Protocol):
@@ -52,8 +66,10 @@ class ValueTable(Protocol):
 
     read: Callable[[Any], Any]
 
-    def put(self, key: Any, kept: Any) -> None: ...
+    def access(self, context: KeyContext) -> Access: ...
     def delete(self, key: Any) -> None: ...
+    def read_many(self, keys: Sequence[Any], default: Any) -> list[Any]: ...
+    def put_many(self, keys: Sequence[Any], kept: Sequence[Any]) -> None: ...
 
 
 class ListTable(Protocol):
@@ -77,65 +93,47 @@ class MapTable(Protocol):
 
 
 class ValueHandle:
-    """Stands in for a ``ValueState``."""
+    """Stands in for a ``ValueState``. ``get`` and ``update`` are the backend's own functions."""
 
-    __slots__ = ("_context", "_freeze", "_read", "_table", "_thaw", "info")
+    __slots__ = ("_context", "_table", "get", "info", "update")
 
     def __init__(self, info: StateInfo, table: ValueTable, context: KeyContext) -> None:
         self.info = info
         self._context = context
         self._table = table
-        self._read = table.read
-        self._freeze = info.value.freeze
-        self._thaw = info.value.thaw
-
-    def get(self) -> Any:
-        kept = self._read(self._context.key)
-        if self._thaw is None or kept is None:
-            return kept
-        return self._thaw(kept)
-
-    def update(self, value: Any) -> None:
-        if value is None:
-            self._table.delete(self._context.key)
-            return
-        try:
-            kept = self._freeze(value)
-        except StateTypeError as error:
-            raise named(self.info, error) from error.__cause__
-        self._table.put(self._context.key, kept)
+        self.get, self.update, _ = table.access(context)
 
     def clear(self) -> None:
         self._table.delete(self._context.key)
 
-    def get_many(self, keys: Iterable[Any]) -> list[Any]:
-        found = [self._read(key) for key in self._frozen_keys(keys)]
-        thaw = self._thaw
-        return found if thaw is None else [v if v is None else thaw(v) for v in found]
+    def get_many(self, keys: Iterable[Any], default: Any = None) -> list[Any]:
+        frozen, thaw = self._frozen_keys(keys), self.info.value.thaw
+        if thaw is None:
+            return self._table.read_many(frozen, default)
+        found = self._table.read_many(frozen, None)
+        return [default if kept is None else thaw(kept) for kept in found]
 
     def put_many(self, keys: Iterable[Any], values: Iterable[Any]) -> None:
         # All of it is checked before the first is stored: all are stored, or none.
-        pairs = list(zip(self._frozen_keys(keys), self._frozen_values(values), strict=True))
-        put, delete = self._table.put, self._table.delete
-        for key, kept in pairs:
-            if kept is None:
-                delete(key)
-            else:
-                put(key, kept)
+        frozen, kept = self._frozen_keys(keys), self._frozen_values(values)
+        if len(frozen) != len(kept):
+            raise StateTypeError(
+                f"state {self.info.name!r}: put_many() was given {len(frozen)} keys and "
+                f"{len(kept)} values. Give one value for each key."
+            )
+        self._table.put_many(frozen, kept)
 
     def _frozen_keys(self, keys: Iterable[Any]) -> list[Any]:
         key_type = self._context.key_type
         assert key_type is not None
-        freeze = key_type.freeze
         try:
-            return [None if key is None else freeze(key) for key in keys]
+            return key_type.freeze_many(keys)
         except StateTypeError as error:
             raise named(self.info, error, "a key: ") from error.__cause__
 
     def _frozen_values(self, values: Iterable[Any]) -> list[Any]:
-        freeze = self._freeze
         try:
-            return [None if value is None else freeze(value) for value in values]
+            return self.info.value.freeze_many(values)
         except StateTypeError as error:
             raise named(self.info, error) from error.__cause__
 
@@ -146,39 +144,26 @@ class ReducingHandle(ValueHandle):
     The function is given both values in the form that ``get`` returns, as copies of its own.
     """
 
-    __slots__ = ("_function",)
+    __slots__ = ("add",)
 
     def __init__(self, info: StateInfo, table: ValueTable, context: KeyContext) -> None:
         super().__init__(info, table, context)
-        self._function = info.function
-
-    def add(self, value: Any) -> None:
-        thaw, freeze = self._thaw, self._freeze
-        key = self._context.key
-        current = self._read(key)
-        try:
-            kept = _no_none() if value is None else freeze(value)
-            if current is not None:
-                if thaw is not None:
-                    current, kept = thaw(current), thaw(kept)
-                value = self._function(current, kept)
-                kept = _no_reduction() if value is None else freeze(value)
-        except StateTypeError as error:
-            raise named(self.info, error) from error.__cause__
-        self._table.put(key, kept)
+        self.add = table.access(context).add
 
 
 class AggregatingHandle(ValueHandle):
     """Stands in for an ``AggregatingState``; what the table keeps is the accumulator."""
 
-    __slots__ = ("_function",)
+    __slots__ = ("_accumulator", "_function")
 
     def __init__(self, info: StateInfo, table: ValueTable, context: KeyContext) -> None:
         super().__init__(info, table, context)
         self._function = info.function
+        self._accumulator = self.get
+        self.get = self._result
 
     def add(self, value: Any) -> None:
-        accumulator = super().get()
+        accumulator = self._accumulator()
         if accumulator is None:
             accumulator = self._created()
         # An accumulator changed in place may come back as None from a function written that way.
@@ -188,20 +173,21 @@ class AggregatingHandle(ValueHandle):
     def _created(self) -> Any:
         """A new accumulator, in the form and as free of aliases as one that was stored."""
         created = self._function.create()
-        if self._thaw is None or created is None:
+        value = self.info.value
+        if value.thaw is None or created is None:
             return created
         try:
-            return self._thaw(self._freeze(created))
+            return value.thaw(value.freeze(created))
         except StateTypeError as error:
             raise named(self.info, error) from error.__cause__
 
-    def get(self) -> Any:
-        accumulator = super().get()
+    def _result(self) -> Any:
+        accumulator = self._accumulator()
         return None if accumulator is None else self._function.result(accumulator)
 
-    def get_many(self, keys: Iterable[Any]) -> list[Any]:
+    def get_many(self, keys: Iterable[Any], default: Any = None) -> list[Any]:
         result = self._function.result
-        return [None if found is None else result(found) for found in super().get_many(keys)]
+        return [default if found is None else result(found) for found in super().get_many(keys)]
 
 
 class ListHandle:
@@ -225,7 +211,7 @@ class ListHandle:
 
     def add(self, value: Any) -> None:
         try:
-            kept = _no_none() if value is None else self._freeze(value)
+            kept = no_none() if value is None else self._freeze(value)
         except StateTypeError as error:
             raise named(self.info, error) from error.__cause__
         self._table.append(self._context.key, [kept])
@@ -264,7 +250,7 @@ class MapHandle:
 
     def _frozen_key(self, key: Any) -> Any:
         try:
-            return _no_none() if key is None else self._freeze_key(key)
+            return no_none() if key is None else self._freeze_key(key)
         except StateTypeError as error:
             raise named(self.info, error, "a map key: ") from error.__cause__
 
@@ -322,7 +308,7 @@ def frozen_elements(info: StateInfo, values: Iterable[Any]) -> list[Any]:
         )
     freeze = info.value.freeze
     try:
-        return [_no_none() if value is None else freeze(value) for value in values]
+        return [no_none() if value is None else freeze(value) for value in values]
     except StateTypeError as error:
         raise named(info, error) from error.__cause__
 
@@ -332,11 +318,15 @@ def named(info: StateInfo, error: StateTypeError, what: str = "") -> StateTypeEr
     return StateTypeError(f"state {info.name!r}: {what}{error}")
 
 
-def _no_none() -> NoReturn:
+def _no_clock() -> NoReturn:
+    raise MainstayError("a state with a time to live was opened where there is no clock.")
+
+
+def no_none() -> NoReturn:
     raise StateTypeError("None cannot be stored here; leave the call out instead.")
 
 
-def _no_reduction() -> NoReturn:
+def no_reduction() -> NoReturn:
     raise StateTypeError(
         "its function returned None. Return the reduced value, also where it was changed in place."
     )
@@ -363,4 +353,5 @@ HANDLES: dict[str, Callable[[StateInfo, Any, KeyContext], Any]] = {
     "aggregating": AggregatingHandle,
     "list": ListHandle,
     "map": MapHandle,
+    "columns": ColumnsHandle,
 }

@@ -8,36 +8,76 @@ before that an older file may still hold what they delete.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from mainstay.snapshot.statefile import StateTable
+from mainstay.state.codes import codes_of, paired
+from mainstay.state.grouping import Grouper
 from mainstay.state.operations import DELETE, ENTRY_PUT, ENTRY_REMOVE, PUT
+
+PIECE_ROWS = 1 << 18
+"""More rows are merged in pieces, so that no step holds the interpreter for long."""
 
 
 def merge(parts: Sequence[StateTable], *, to_base: bool) -> StateTable:
     """One table for all parts of one state, which are given oldest first."""
     table = pa.concat_tables([part.table for part in parts]).combine_chunks()
     groups = np.concatenate([part.groups for part in parts])
+    if len(groups) <= PIECE_ROWS:
+        kept = _kept(table, to_base)
+        return StateTable(parts[0].name, table.take(pa.array(kept)), groups[kept])
+    # The rows of a key are in one group, so a piece of whole groups can be merged by itself.
+    order = np.argsort(groups, kind="stable")
+    table, groups = table.take(pa.array(order)), _taken(groups, order)
+    bounds = _bounds(groups)
+    kept = np.concatenate(
+        [
+            start + _kept(table.slice(start, end - start).combine_chunks(), to_base)
+            for start, end in pairwise(bounds)
+        ]
+    )
+    return StateTable(parts[0].name, table.take(pa.array(kept)), _taken(groups, kept))
+
+
+def _taken(groups: npt.NDArray[Any], rows: npt.NDArray[np.intp]) -> npt.NDArray[Any]:
+    """Those of some rows. By Arrow, which lets others run meanwhile."""
+    taken: npt.NDArray[Any] = pa.array(groups).take(pa.array(rows)).to_numpy()
+    return taken
+
+
+def _bounds(groups: npt.NDArray[Any]) -> list[int]:
+    """Where to cut sorted groups: about every so many rows, and only between two groups."""
+    wanted = groups[::PIECE_ROWS]
+    cuts = np.searchsorted(groups, np.unique(wanted[1:]))
+    return [0, *(cut for cut in np.unique(cuts).tolist() if cut), len(groups)]
+
+
+def _kept(table: pa.Table, to_base: bool) -> npt.NDArray[np.intp]:
+    """The numbers of the rows that are still of use."""
     keep = _useful(table)
     if to_base:
         ops = table.column("op").to_numpy()
         keep &= (ops != DELETE) & (ops != ENTRY_REMOVE)
-    kept = np.flatnonzero(keep)
-    return StateTable(parts[0].name, table.take(pa.array(kept)), groups[kept])
+    return np.flatnonzero(keep)
 
 
 def _useful(table: pa.Table) -> npt.NDArray[Any]:
     ops = table.column("op").to_numpy()
+    if bool(np.all((ops == PUT) | (ops == DELETE))):
+        # Each row makes every earlier one of its key useless.
+        are_last = Grouper().are_last(table.column("key").combine_chunks())
+        if are_last is not None:
+            return are_last
     rows = np.arange(len(ops))
-    keys = _codes(table.column("key").combine_chunks())
+    keys = codes_of(table.column("key").combine_chunks())
     keep: npt.NDArray[Any] = _last(keys, (ops == PUT) | (ops == DELETE))[keys] <= rows
     if "map_key" in table.column_names:
-        entries = _combined(keys, _codes(table.column("map_key").combine_chunks()))
+        entries = paired(keys, codes_of(table.column("map_key").combine_chunks()))
         is_entry = (ops == ENTRY_PUT) | (ops == ENTRY_REMOVE)
         keep &= ~is_entry | (_last(entries, is_entry)[entries] <= rows)
     return keep
@@ -50,27 +90,3 @@ def _last(codes: npt.NDArray[Any], mask: npt.NDArray[Any]) -> npt.NDArray[Any]:
     # Assigning in order leaves the last row of each code in place.
     last[codes[rows]] = rows
     return last
-
-
-def _codes(column: pa.Array) -> npt.NDArray[Any]:
-    """A small integer for each row, equal where the values are equal."""
-    if pa.types.is_struct(column.type):
-        # A struct that is null is not the one whose fields are.
-        nulls: npt.NDArray[Any] = column.is_null().to_numpy(zero_copy_only=False)
-        codes = nulls.astype(np.int64)
-        for field in column.flatten():
-            codes = _combined(codes, _codes(field))
-        return codes
-    if pa.types.is_floating(column.type):
-        # Adding zero turns -0.0 into 0.0, which is the same key, and changes nothing else.
-        column = pc.add(column, pa.scalar(0.0, column.type))
-    encoded = pc.dictionary_encode(column, null_encoding="encode")
-    if isinstance(encoded, pa.ChunkedArray):
-        encoded = encoded.combine_chunks()
-    indices: npt.NDArray[Any] = encoded.indices.to_numpy(zero_copy_only=False)
-    return indices.astype(np.int64)
-
-
-def _combined(first: npt.NDArray[Any], second: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    pairs = first * (int(second.max(initial=0)) + 1) + second
-    return np.unique(pairs, return_inverse=True)[1].reshape(-1)

@@ -14,18 +14,21 @@ are the value itself and ``thaw`` is None, so that hot paths can leave the call 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from mainstay.errors import StateTypeError
 from mainstay.schema import format_type, row_class, to_type, values_of
+from mainstay.schema.arrays import longs
 from mainstay.schema.transpose import shown
 from mainstay.state.freezing import NAN, Freeze, freezer
 
 PICKLED = "pickle"
+_LONG = pa.int64()
 _PLAIN = (int, float, str, bytes, bool)
 
 
@@ -36,6 +39,10 @@ class Pickled:
 
     def __init__(self, data: bytes) -> None:
         self.data = data
+
+
+class Keys(list[Any]):
+    """Keys that are frozen already: those of the batch at hand, as a function is given them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,11 +62,48 @@ class ValueType:
         arrow = to_type(declared)
         return ValueType(arrow, format_type(arrow), freezer(arrow), _thawer(arrow))
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether the values of a column are the kept ones, as they are."""
+        is_float: bool = pa.types.is_floating(self.arrow)
+        return self.thaw is None and not is_float
+
     def __reduce__(self) -> tuple[Any, ...]:
         return ValueType.of, (None if self.ddl == PICKLED else self.ddl,)
 
+    def freeze_many(self, values: Iterable[Any]) -> list[Any]:
+        """Every value frozen, None where it is None; arrays of numpy and Arrow are values, too."""
+        if type(values) is Keys:
+            return values
+        if isinstance(values, pa.Array | pa.ChunkedArray) and values.type == self.arrow:
+            return self.from_array(values)
+        # Whatever else can be turned into a list at once knows how.
+        make = getattr(values, "tolist", None) or getattr(values, "to_pylist", None)
+        given: list[Any] = list(values) if make is None else make()
+        is_exact = isinstance(values, np.ndarray) and self._holds(values.dtype)
+        if is_exact or self._are_frozen(given):
+            return given
+        freeze = self.freeze
+        return [None if value is None else freeze(value) for value in given]
+
+    def _holds(self, dtype: np.dtype[Any]) -> bool:
+        """Whether every number of an array is one that is kept as it is."""
+        is_whole: bool = pa.types.is_integer(self.arrow)
+        return is_whole and dtype.kind == "i" and dtype.itemsize * 8 <= self.arrow.bit_width
+
+    def _are_frozen(self, values: list[Any]) -> bool:
+        """Whether freezing would change none of them. Asking for all at once costs little."""
+        kinds = set(map(type, values))
+        if kinds == {int} and pa.types.is_integer(self.arrow):
+            most: int = (1 << (self.arrow.bit_width - 1)) - 1
+            return bool(max(values) <= most and min(values) >= -most - 1)
+        is_string: bool = pa.types.is_string(self.arrow)
+        return is_string and kinds == {str} and "".join(values).isascii()
+
     def to_array(self, kept: Sequence[Any]) -> pa.Array:
         """A column of kept values; None is null."""
+        if self.arrow == _LONG and (whole := longs(kept)) is not None:
+            return whole
         if self.ddl == PICKLED:
             kept = [None if value is None else _pickle(value) for value in kept]
         return pa.array(kept, type=self.arrow)
@@ -71,7 +115,7 @@ class ValueType:
         values = values_of(column)
         if self.ddl == PICKLED:
             return [None if value is None else _kept_pickled(value) for value in values]
-        if self.thaw is None and not pa.types.is_floating(self.arrow):
+        if self.is_plain:
             return values
         freeze = self.freeze
         return [None if value is None else freeze(value) for value in values]

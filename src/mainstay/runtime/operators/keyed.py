@@ -7,6 +7,7 @@ called; everything else happens once per batch.
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,8 +25,10 @@ from mainstay.runtime.operators.rows import (
     open_function,
 )
 from mainstay.runtime.spec import KeySpec
-from mainstay.schema import batch_to_rows, row_class, rows_to_batch
+from mainstay.schema import batch_to_rows, columns_to_rows, row_class, rows_to_batch, values_of
+from mainstay.state.codes import codes_of, grouped
 from mainstay.state.keyed import NO_KEY
+from mainstay.state.values import Keys
 
 
 class KeyReader:
@@ -33,9 +36,12 @@ class KeyReader:
 
     def __init__(self, key: KeySpec, schema: pa.Schema) -> None:
         self._key = key
+        self.key_type = key.type
         self._visible = [n for n in range(len(schema)) if not key.hidden or n not in key.columns]
         self.schema = pa.schema([schema.field(n) for n in self._visible])
         self.row = row_class(self.schema)
+        is_plain = len(key.columns) == 1 and not key.hidden and key.type.is_plain
+        self._plain_key = key.columns[0] if is_plain else None
 
     def column(self, batch: pa.RecordBatch) -> pa.Array:
         """The key as one column: a struct where it has several."""
@@ -50,8 +56,11 @@ class KeyReader:
     def visible(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         return batch.select(self._visible) if self._key.hidden else batch
 
-    def rows(self, batch: pa.RecordBatch) -> list[Any]:
-        return batch_to_rows(self.visible(batch), self.row)
+    def keys_and_rows(self, batch: pa.RecordBatch) -> tuple[list[Any], Iterable[Any]]:
+        """The keys and the rows, with no column turned into values twice."""
+        columns = [values_of(batch.column(number)) for number in self._visible]
+        keys = columns[self._plain_key] if self._plain_key is not None else self.keys(batch)
+        return keys, columns_to_rows(columns, batch.num_rows, self.row)
 
 
 class KeyedFunction(Operator):
@@ -66,7 +75,13 @@ class KeyedFunction(Operator):
         view = context.key_context
         assert isinstance(view, ProcessContext)
         self._view = view
+        self._keyed = context.keyed
         open_function(self._function, view, context)
+
+    def prefetch(self, keys: Sequence[Any]) -> None:
+        """Have the state of a slice's keys brought at hand."""
+        if self._keyed is not None:
+            self._keyed.prefetch(keys)
 
     def emit_rows(self, rows: list[Any]) -> None:
         if not rows:
@@ -97,12 +112,9 @@ class KeyedRows(KeyedFunction):
 
     def process(self, batch: pa.RecordBatch, port: int) -> None:
         try:
-            out = run_rows(
-                self._function.process,
-                self._view,
-                self._reader.keys(batch),
-                self._reader.rows(batch),
-            )
+            keys, rows = self._reader.keys_and_rows(batch)
+            self.prefetch(keys)
+            out = run_rows(self._function.process, self._view, keys, rows)
         except Exception as error:
             raise user_error(self.context, error) from error
         self.emit_rows(out)
@@ -132,17 +144,20 @@ class CoKeyedRows(KeyedFunction):
         reader = self._readers[port]
         try:
             if reader is None:
-                rows = batch_to_rows(batch, self._rows[port])
-                keys: list[Any] = [NO_KEY] * len(rows)
+                rows: Iterable[Any] = batch_to_rows(batch, self._rows[port])
+                keys = [NO_KEY] * batch.num_rows
             else:
-                rows, keys = reader.rows(batch), reader.keys(batch)
+                keys, rows = reader.keys_and_rows(batch)
+                self.prefetch(keys)
             out = run_rows(method, self._view, keys, rows)
         except Exception as error:
             raise user_error(self.context, error) from error
         self.emit_rows(out)
 
 
-def run_rows(method: Any, view: ProcessContext, keys: list[Any], rows: list[Any]) -> list[Any]:
+def run_rows(
+    method: Any, view: ProcessContext, keys: Iterable[Any], rows: Iterable[Any]
+) -> list[Any]:
     """Call a method for each row with its key in place, and gather what it gives."""
     out: list[Any] = []
     if inspect.isgeneratorfunction(method):
@@ -150,8 +165,13 @@ def run_rows(method: Any, view: ProcessContext, keys: list[Any], rows: list[Any]
         for view.key, row in zip(keys, rows, strict=True):
             extend(method(row, view))
         return out
+    append = out.append
     for view.key, row in zip(keys, rows, strict=True):
-        collect(method(row, view), out)
+        result = method(row, view)
+        if result.__class__ is tuple:
+            append(result)
+        else:
+            collect(result, out)
     return out
 
 
@@ -159,12 +179,19 @@ def run_rows(method: Any, view: ProcessContext, keys: list[Any], rows: list[Any]
 class GroupedBatch:
     """A batch ordered so that the rows of a key are adjacent, in the order they came.
 
-    ``keys[i]`` owns the rows from ``offsets[i]`` to ``offsets[i + 1]`` of ``batch``.
+    ``keys[i]`` owns the rows from ``offsets[i]`` to ``offsets[i + 1]`` of ``batch``; ``key_array``
+    holds the same keys as a column.
     """
 
-    keys: list[Any]
+    keys: Keys
     batch: pa.RecordBatch
     offsets: np.ndarray
+    key_array: pa.Array
+
+    @property
+    def counts(self) -> np.ndarray:
+        """How many rows each key has."""
+        return np.diff(self.offsets)
 
     def groups(self) -> list[tuple[Any, pa.RecordBatch]]:
         """Each key with its rows."""
@@ -201,11 +228,10 @@ class KeyedBatches(KeyedFunction):
             self.emit_rows(out)
 
     def _grouped(self, batch: pa.RecordBatch) -> GroupedBatch:
-        numbers: dict[Any, int] = {}
-        codes = [numbers.setdefault(key, len(numbers)) for key in self._reader.keys(batch)]
-        order = np.argsort(np.array(codes, np.int64), kind="stable")
-        counts = np.bincount(codes, minlength=len(numbers))
-        offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        column = self._reader.column(batch)
+        order, offsets = grouped(codes_of(column))
+        firsts = column.take(pa.array(order[offsets[:-1]]))
+        ordered = self._reader.visible(batch).take(pa.array(order))
         return GroupedBatch(
-            list(numbers), self._reader.visible(batch).take(pa.array(order)), offsets
+            Keys(self._reader.key_type.from_array(firsts)), ordered, offsets, firsts
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from types import GeneratorType
 from typing import Any
 
 import pyarrow as pa
@@ -57,9 +58,10 @@ class FlatMapRows(RowOperator):
     """Any number of rows out for each row in."""
 
     def results(self, rows: list[Any]) -> list[Any]:
+        function = self._function
         out: list[Any] = []
         for row in rows:
-            collect(self._function(row), out)
+            collect(function(row), out)
         return out
 
 
@@ -146,12 +148,16 @@ class AddKey(Operator):
 
 
 def collect(result: Any, out: list[Any]) -> None:
-    """Add what a function returned: a row, several rows, or nothing."""
-    if result is None:
-        return
-    if isinstance(result, Iterator | list):
+    """Add what a function returned: a row, several rows, or nothing.
+
+    At once, because an iterator may look at the key of the row at hand.
+    """
+    kind = type(result)
+    if kind is tuple:
+        out.append(result)
+    elif kind is list or kind is GeneratorType or isinstance(result, Iterator | list):
         out.extend(result)
-    else:
+    elif result is not None:
         out.append(result)
 
 

@@ -8,22 +8,20 @@ segments.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import chain, islice
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from mainstay.snapshot.statefile import StateTable
-from mainstay.state.backends.heap_tables import TABLES, Parts
+from mainstay.state.backends.heap_tables import SLICE_ROWS, TABLES, Parts
 from mainstay.state.declaration import StateInfo
 from mainstay.state.hashing import key_groups
 from mainstay.state.keyed import HANDLES, KeyContext
-from mainstay.state.operations import STORED_AS, columns_of
+from mainstay.state.operations import columns_of
+from mainstay.state.ttl import stored_info
+from mainstay.state.ttl_tables import TTL_TABLES
 from mainstay.state.values import ValueType
-
-SLICE_ROWS = 2048
-"""Rows converted between two chances for the loop to do something else."""
 
 Frozen = dict[str, Parts]
 
@@ -40,10 +38,24 @@ class HeapBackend:
     ) -> None:
         context.key_type = self.key = key
         self.max_parallelism = max_parallelism
-        self.tables = {info.name: TABLES[STORED_AS[info.kind]](info) for info in infos}
-        self.handles = {
-            info.name: HANDLES[info.kind](info, self.tables[info.name], context) for info in infos
+        stored = [stored_info(info) for info in infos]
+        self.tables = {info.name: TABLES[info.kind](info, key) for info in stored}
+        self._open_handles(infos, context)
+
+    def _open_handles(self, infos: Sequence[StateInfo], context: KeyContext) -> None:
+        """Give every state its handle, over its table or one that minds its time to live."""
+        self.expiring = {
+            info.name: TTL_TABLES[info.kind](info, self.tables[info.name], context.now_us)
+            for info in infos
+            if info.ttl is not None
         }
+        seen = {**self.tables, **self.expiring}
+        self.handles = {
+            info.name: HANDLES[info.kind](info, seen[info.name], context) for info in infos
+        }
+
+    def prefetch(self, keys: Sequence[Any]) -> None:
+        """Rows of these keys are about to be processed. Everything is at hand."""
 
     def freeze(self) -> Frozen:
         """Take the active segment away and open an empty one: the logical snapshot, O(states)."""
@@ -65,25 +77,26 @@ class HeapBackend:
         for name, parts in frozen.items():
             table = self.tables[name]
             schema = columns_of(table.info, self.key)
-            operations = chain.from_iterable(table.operations(part) for part in parts)
             batches, groups = [], []
-            while rows := list(islice(operations, SLICE_ROWS)):
-                columns = table.columns(rows, self.key)
+            for columns in table.encode(parts):
                 batches.append(pa.record_batch(columns, schema=schema))
                 groups.append(key_groups([columns[0]], self.max_parallelism))
                 yield []
-            done.append(
-                StateTable(name, pa.Table.from_batches(batches, schema), np.concatenate(groups))
-            )
+            rows = pa.Table.from_batches(batches, schema)
+            done.append(StateTable(name, rows, np.concatenate(groups), table.repeats_keys(parts)))
         yield done
+
+    def leftovers(self, frozen: Frozen) -> list[Any]:
+        """The parts of a frozen segment that take time to free."""
+        return [
+            part for name, parts in frozen.items() for part in self.tables[name].leftovers(parts)
+        ]
 
     def apply(self, rows: StateTable) -> Iterator[None]:
         """Apply stored rows in order, a slice at a time, without making them changes again."""
         table = self.tables[rows.name]
         for start in range(0, rows.table.num_rows, SLICE_ROWS):
-            part = rows.table.slice(start, SLICE_ROWS)
-            keys = self.key.from_array(part.column("key"))
-            table.apply(keys, part.column("op").to_pylist(), part)
+            table.apply(rows.table.slice(start, SLICE_ROWS))
             yield
 
     def mark_all_changed(self) -> None:
@@ -93,4 +106,6 @@ class HeapBackend:
 
     def entries(self, name: str) -> Iterator[tuple[Any, Any]]:
         """Every key and what is kept for it, in no particular order."""
+        if name in self.expiring:
+            return self.expiring[name].entries()
         return self.tables[name].entries()  # type: ignore[no-any-return]

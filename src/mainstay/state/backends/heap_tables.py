@@ -3,118 +3,344 @@
 What is kept is immutable (see ``values``), so a frozen segment may share it with the live view;
 lists and maps, which the live view changes in place, are never shared.
 
-This is a hot file (benchmarks/state_access.py).
+This is a hot file (benchmarks/state_access.py, benchmarks/snapshot_cost.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, groupby, islice, repeat
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from mainstay.state.backends.heap_access import SHARDS, heap_access
+from mainstay.state.backends.heap_columns import HeapColumns
 from mainstay.state.declaration import StateInfo
+from mainstay.state.keyed import Access, KeyContext
 from mainstay.state.operations import APPEND, DELETE, ENTRY_PUT, ENTRY_REMOVE, PUT
 from mainstay.state.values import ValueType
 
-SHARD_ABOVE = 1 << 16
-SHARDS = 256
+SHARD_ABOVE = 1 << 17
+SLICE_ROWS = 2048
+"""Rows converted between two chances for the loop to do something else."""
+FEWEST_ROWS = 64
+"""Rows of a slice from which on they are worth columns of their own."""
+FREED_AT_ONCE = 1 << 14
+"""Rows of a segment that are let go of between two chances for the loop to do something else."""
+MOST_COLUMN_ROWS = 1 << 20
+"""Rows of an active segment that may be kept as columns."""
 
 Changes = dict[Any, Any]
-Parts = list[Changes]
+Parts = list[Any]
 _DELETED = object()
+_NONE = type(None)
 
 
 class HeapTable:
-    """What the three kinds share: the live view, and the active segment in one or many parts.
+    """What the kinds share: the live view and the active segment, whole or in shards.
 
-    A dictionary that grows past some size holds everything up while it is rebuilt. So once the
-    segment has ``SHARD_ABOVE`` keys it goes on in many small parts, chosen by the key's hash; the
-    first part stays as it is, and rows of it are simply older than those of the others.
+    A dictionary that grows past some size holds everything up while it is rebuilt. So once there
+    are ``SHARD_ABOVE`` keys, both views go on as ``SHARDS`` dictionaries, chosen by the key's hash,
+    and stay so: a table of any size grows in small steps.
     """
 
-    def __init__(self, info: StateInfo) -> None:
+    def __init__(self, info: StateInfo, key: ValueType) -> None:
         self.info = info
+        self.key = key
         self.live: dict[Any, Any] = {}
-        self.read = self.live.get
         self.changes: Changes = {}
-        self._shards: list[Changes] = []
+        self.live_shards: list[dict[Any, Any]] | None = None
+        self.shards: list[Changes] = []
+
+    def home_of(self, key: Any) -> dict[Any, Any]:
+        """Where the live value of this key is."""
+        return self.live if self.live_shards is None else self.live_shards[hash(key) % SHARDS]
 
     def part_of(self, key: Any) -> Changes:
         """Where a change of this key goes."""
-        return self._shards[hash(key) % SHARDS] if self._shards else self.changes
+        return self.changes if self.live_shards is None else self.shards[hash(key) % SHARDS]
+
+    def read(self, key: Any) -> Any:
+        return self.home_of(key).get(key)
 
     def relieve(self) -> None:
-        """Go on in small parts if the first one has grown large. Called between slices."""
-        if len(self.changes) > SHARD_ABOVE and not self._shards:
-            self._shards = [{} for _ in range(SHARDS)]
+        """Go on in shards once there are many keys. Called between slices."""
+        if self.live_shards is None and max(len(self.live), len(self.changes)) > SHARD_ABOVE:
+            self.live_shards = _sharded(self.live)
+            self.shards = _sharded(self.changes)
+            # Cleared, not replaced: functions made for this table hold on to it.
+            self.live.clear()
+            self.changes = {}
 
     def freeze(self) -> Parts:
-        """Hand the active segment out, oldest part first, and open an empty one."""
-        parts = [part for part in (self.changes, *self._shards) if part]
-        self.changes, self._shards = {}, []
+        """Hand the active segment out and open an empty one."""
+        parts = [part for part in (self.changes, *self.shards) if part]
+        self.changes = {}
+        if self.live_shards is not None:
+            self.shards = _empty_shards()
         return parts
 
+    def live_parts(self) -> list[dict[Any, Any]]:
+        return [self.live] if self.live_shards is None else self.live_shards
+
+    def mark_all_changed(self) -> None:
+        """Make the next segment stand for everything."""
+        everything = [
+            {key: self.whole(kept) for key, kept in part.items()} for part in self.live_parts()
+        ]
+        if self.live_shards is None:
+            (self.changes,) = everything
+        else:
+            self.shards = everything
+
+    def whole(self, kept: Any) -> Any:
+        """The change that stands for all that is kept for a key."""
+        raise NotImplementedError
+
+    def leftovers(self, parts: Parts) -> Parts:
+        """The parts that take time to free."""
+        return parts
+
+    def repeats_keys(self, parts: Parts) -> bool:
+        """Whether a frozen segment may hold many rows that later ones make useless."""
+        return False
+
+    def encode(self, parts: Parts) -> Iterator[list[pa.Array]]:
+        """The columns of a frozen segment (see ``operations.columns_of``), a slice at a time."""
+        operations = chain.from_iterable(self.operations(part) for part in parts)
+        while rows := list(islice(operations, SLICE_ROWS)):
+            yield self.columns(rows)
+
+    def operations(self, changes: Changes) -> Iterator[tuple[Any, ...]]:
+        """The rows that a part of a segment stands for."""
+        raise NotImplementedError
+
+    def columns(self, rows: Sequence[tuple[Any, ...]]) -> list[pa.Array]:
+        raise NotImplementedError
+
+    def apply(self, rows: pa.Table) -> None:
+        """Apply stored rows in order, without making them changes again."""
+        keys = self.key.from_array(rows.column("key"))
+        self.apply_rows(keys, rows.column("op").to_pylist(), rows)
+
+    def apply_rows(self, keys: list[Any], ops: list[int], rows: pa.Table) -> None:
+        raise NotImplementedError
+
     def entries(self) -> Iterator[tuple[Any, Any]]:
-        return iter(self.live.items())
+        return chain.from_iterable(part.items() for part in self.live_parts())
+
+    def survey(self) -> Iterator[tuple[Any, Any]]:
+        """Every key and what is kept for it, while others change it between two steps.
+
+        What was there at the beginning and still is comes once at least, as it is then or as it
+        was; what is new may come or not. No step takes long.
+        """
+        for part in self.live_parts():
+            for key in list(part):
+                kept = self.read(key)
+                if kept is not None:
+                    yield key, kept
 
 
 class HeapValues(HeapTable):
-    """One kept value per key. A change is the new value, or the mark of a deletion."""
+    """One kept value per key. A change is the new value, or the mark of a deletion.
+
+    A random access to a large dictionary waits for memory, and one per write is enough. So a write
+    goes to the live view and, at the end of the line, into a log; when a slice of rows is over,
+    what was logged becomes columns, which is what it will be written as. Columns hold a key as
+    often as it was written: past some size, and where a value is dear to convert, changes are
+    gathered in dictionaries instead.
+    """
+
+    def __init__(self, info: StateInfo, key: ValueType) -> None:
+        super().__init__(info, key)
+        self._is_flat = not (pa.types.is_nested(info.value.arrow) or pa.types.is_nested(key.arrow))
+        self.logged_keys: list[Any] = []
+        self.logged: list[Any] = []
+        self._closed: Parts = []
+        self._column_rows = 0
+        self._has_deletions = False
+
+    def access(self, context: KeyContext) -> Access:
+        return heap_access(self, context)
+
+    # ------------------------------------------------------------ reading and writing
+
+    def read_many(self, keys: Sequence[Any], default: Any) -> list[Any]:
+        shards = self.live_shards
+        if shards is None:
+            return list(map(self.live.get, keys, repeat(default)))
+        return [shards[hash(key) % SHARDS].get(key, default) for key in keys]
 
     def put(self, key: Any, kept: Any) -> None:
-        self.live[key] = kept
-        self.changes[key] = kept
+        self.home_of(key)[key] = kept
+        self.logged_keys.append(key)
+        self.logged.append(kept)
 
-    def _put_sharded(self, key: Any, kept: Any) -> None:
-        self.live[key] = kept
-        self._shards[hash(key) % SHARDS][key] = kept
+    def delete(self, key: Any) -> None:
+        if self.home_of(key).pop(key, None) is not None:
+            self.logged_keys.append(key)
+            self.logged.append(_DELETED)
+            self._has_deletions = True
+
+    def put_many(self, keys: Sequence[Any], kept: Sequence[Any]) -> None:
+        """Store values by the batch; None deletes."""
+        if _NONE in set(map(type, kept)):
+            for key, value in zip(keys, kept, strict=True):
+                self.delete(key) if value is None else self.put(key, value)
+            return
+        if self.live_shards is None:
+            self.live.update(zip(keys, kept, strict=True))
+        else:
+            for key, value in zip(keys, kept, strict=True):
+                self.live_shards[hash(key) % SHARDS][key] = value
+        self.logged_keys += keys
+        self.logged += kept
+
+    # ------------------------------------------------------------ the active segment
 
     def relieve(self) -> None:
         super().relieve()
-        if self._shards:
-            # The short way stays free of a question that is almost always answered no.
-            self.__dict__["put"] = self._put_sharded
+        self._close_log()
+
+    def _close_log(self) -> None:
+        """Put what was logged into the active segment."""
+        keys, kept = self.logged_keys, self.logged
+        if not keys:
+            return
+        if self._may_be_columns(len(keys)):
+            self._close_changes()
+            self._closed.append(_Columns(self.key.to_array(keys), self.info.value.to_array(kept)))
+            self._column_rows += len(keys)
+        elif self.live_shards is None:
+            self.changes.update(zip(keys, kept, strict=True))
+        else:
+            for key, value in zip(keys, kept, strict=True):
+                self.shards[hash(key) % SHARDS][key] = value
+        # Cleared, not replaced: functions made for this table hold on to them.
+        keys.clear()
+        kept.clear()
+
+    def _may_be_columns(self, rows: int) -> bool:
+        is_small = self._column_rows + rows <= MOST_COLUMN_ROWS
+        return self._is_flat and is_small and rows >= FEWEST_ROWS and not self._has_deletions
+
+    # ------------------------------------------------------------ snapshots
+
+    def _close_changes(self) -> None:
+        """What comes next goes into parts of its own, which are newer."""
+        for part in super().freeze():
+            self._closed.append(_Values(part, self._has_deletions))
+        self._has_deletions = False
 
     def freeze(self) -> Parts:
-        self.__dict__.pop("put", None)
-        return super().freeze()
+        self._close_log()
+        self._close_changes()
+        parts, self._closed, self._column_rows = self._closed, [], 0
+        return parts
 
-    def delete(self, key: Any) -> None:
-        if self.live.pop(key, None) is not None:
-            self.part_of(key)[key] = _DELETED
+    def leftovers(self, parts: Parts) -> Parts:
+        return _bundled([part for part in parts if isinstance(part, _Values)], FREED_AT_ONCE)
 
-    def operations(self, changes: Changes) -> Iterator[tuple[Any, ...]]:
-        for key, kept in changes.items():
-            yield (key, DELETE, None) if kept is _DELETED else (key, PUT, kept)
+    def repeats_keys(self, parts: Parts) -> bool:
+        return any(isinstance(part, _Columns) for part in parts)
 
-    def columns(self, rows: Sequence[tuple[Any, ...]], key: ValueType) -> list[pa.Array]:
-        keys, ops, kept = zip(*rows, strict=True)
-        return [key.to_array(keys), pa.array(ops, pa.int8()), self.info.value.to_array(kept)]
+    def encode(self, parts: Parts) -> Iterator[list[pa.Array]]:
+        rows = 4 * SLICE_ROWS if self._is_flat else SLICE_ROWS
+        for is_columns, run in groupby(parts, lambda part: isinstance(part, _Columns)):
+            if is_columns:
+                yield from self._encode_columns(run, 4 * rows)
+            else:
+                yield from self._encode_changes(list(run), rows)
 
-    def apply(self, keys: list[Any], ops: list[int], rows: pa.Table) -> None:
+    def _encode_columns(self, parts: Iterable[_Columns], rows: int) -> Iterator[list[pa.Array]]:
+        gathered: list[_Columns] = []
+        for part in parts:
+            gathered.append(part)
+            if sum(len(each.keys) for each in gathered) >= rows:
+                yield _joined(gathered)
+                gathered = []
+        if gathered:
+            yield _joined(gathered)
+
+    def _encode_changes(self, parts: list[_Values], rows: int) -> Iterator[list[pa.Array]]:
+        # Nobody changes a frozen part, so two iterators stay in step.
+        keys = chain.from_iterable(part.changes for part in parts)
+        values = chain.from_iterable(part.changes.values() for part in parts)
+        may_delete = any(part.may_delete for part in parts)
+        while some := list(islice(keys, rows)):
+            kept = list(islice(values, len(some)))
+            ops = np.full(len(some), PUT, np.int8)
+            if may_delete:
+                ops[[value is _DELETED for value in kept]] = DELETE
+                kept = [None if value is _DELETED else value for value in kept]
+            yield [self.key.to_array(some), pa.array(ops), self.info.value.to_array(kept)]
+
+    def apply_rows(self, keys: list[Any], ops: list[int], rows: pa.Table) -> None:
         values = self.info.value.from_array(rows.column("value"))
-        live = self.live
+        if self.live_shards is None and DELETE not in ops:
+            self.live.update(zip(keys, values, strict=True))
+            return
         for key, op, kept in zip(keys, ops, values, strict=True):
             if op == PUT:
-                live[key] = kept
+                self.home_of(key)[key] = kept
             else:
-                live.pop(key, None)
+                self.home_of(key).pop(key, None)
 
-    def mark_all_changed(self) -> None:
-        self.changes = dict(self.live)
+    def whole(self, kept: Any) -> Any:
+        return kept
+
+
+class _Values:
+    """A closed part of a segment of values, and whether it may hold deletions."""
+
+    __slots__ = ("changes", "may_delete")
+
+    def __init__(self, changes: Changes, may_delete: bool) -> None:
+        self.changes = changes
+        self.may_delete = may_delete
+
+
+class _Columns:
+    """A closed part of a segment of values as columns; a key may come again in later ones."""
+
+    __slots__ = ("keys", "values")
+
+    def __init__(self, keys: pa.Array, values: pa.Array) -> None:
+        self.keys = keys
+        self.values = values
+
+
+def _bundled(parts: list[_Values], rows: int) -> list[list[_Values]]:
+    """The parts in bundles of about so many rows."""
+    bundles: list[list[_Values]] = []
+    room = 0
+    for part in parts:
+        if room <= 0:
+            bundles.append([])
+            room = rows
+        bundles[-1].append(part)
+        room -= len(part.changes)
+    return bundles
+
+
+def _joined(parts: Sequence[_Columns]) -> list[pa.Array]:
+    keys = pa.concat_arrays([part.keys for part in parts])
+    values = pa.concat_arrays([part.values for part in parts])
+    return [keys, pa.array(np.full(len(keys), PUT, np.int8)), values]
 
 
 class HeapLists(HeapTable):
     """A list per key. A change is a pair: whether it replaces, and the elements."""
 
     def put(self, key: Any, kept: list[Any]) -> None:
-        self.live[key] = list(kept)
+        self.home_of(key)[key] = list(kept)
         self.part_of(key)[key] = (True, list(kept))
 
     def append(self, key: Any, kept: list[Any]) -> None:
-        self.live.setdefault(key, []).extend(kept)
+        self.home_of(key).setdefault(key, []).extend(kept)
         part = self.part_of(key)
         change = part.get(key)
         if change is None:
@@ -125,7 +351,7 @@ class HeapLists(HeapTable):
             change[1].extend(kept)
 
     def delete(self, key: Any) -> None:
-        if self.live.pop(key, None) is not None:
+        if self.home_of(key).pop(key, None) is not None:
             self.part_of(key)[key] = _DELETED
 
     def operations(self, changes: Changes) -> Iterator[tuple[Any, ...]]:
@@ -135,9 +361,9 @@ class HeapLists(HeapTable):
             else:
                 yield key, (PUT if change[0] else APPEND), change[1]
 
-    def columns(self, rows: Sequence[tuple[Any, ...]], key: ValueType) -> list[pa.Array]:
+    def columns(self, rows: Sequence[tuple[Any, ...]]) -> list[pa.Array]:
         keys, ops, lists = zip(*rows, strict=True)
-        return [key.to_array(keys), pa.array(ops, pa.int8()), self._lists_array(lists)]
+        return [self.key.to_array(keys), pa.array(ops, pa.int8()), self._lists_array(lists)]
 
     def _lists_array(self, lists: Sequence[list[Any] | None]) -> pa.Array:
         offsets = np.zeros(len(lists) + 1, np.int32)
@@ -145,29 +371,30 @@ class HeapLists(HeapTable):
         flat = self.info.value.to_array([item for items in lists if items for item in items])
         return pa.ListArray.from_arrays(pa.array(offsets), flat)
 
-    def apply(self, keys: list[Any], ops: list[int], rows: pa.Table) -> None:
+    def apply_rows(self, keys: list[Any], ops: list[int], rows: pa.Table) -> None:
         column = rows.column("value").combine_chunks()
         flat = self.info.value.from_array(column.flatten())
         position = 0
         for key, op, length in zip(keys, ops, column.value_lengths().to_pylist(), strict=True):
             items = flat[position : position + length]
             position += length
+            home = self.home_of(key)
             if op == APPEND:
-                self.live.setdefault(key, []).extend(items)
+                home.setdefault(key, []).extend(items)
             elif op == PUT:
-                self.live[key] = items
+                home[key] = items
             else:
-                self.live.pop(key, None)
+                home.pop(key, None)
 
-    def mark_all_changed(self) -> None:
-        self.changes = {key: (True, list(items)) for key, items in self.live.items()}
+    def whole(self, kept: Any) -> Any:
+        return True, list(kept)
 
 
 class HeapMaps(HeapTable):
     """A map per key. A change is a pair: whether it cleared first, and the entries after that."""
 
-    def __init__(self, info: StateInfo) -> None:
-        super().__init__(info)
+    def __init__(self, info: StateInfo, key: ValueType) -> None:
+        super().__init__(info, key)
         assert info.map_key is not None
         self.map_key = info.map_key
 
@@ -180,20 +407,21 @@ class HeapMaps(HeapTable):
         return entries
 
     def put_entry(self, key: Any, map_key: Any, kept: Any) -> None:
-        self.live.setdefault(key, {})[map_key] = kept
+        self.home_of(key).setdefault(key, {})[map_key] = kept
         self._change(key)[map_key] = kept
 
     def remove_entry(self, key: Any, map_key: Any) -> None:
-        entries = self.live.get(key)
+        home = self.home_of(key)
+        entries = home.get(key)
         if entries is None or map_key not in entries:
             return
         del entries[map_key]
         if not entries:
-            del self.live[key]
+            del home[key]
         self._change(key)[map_key] = _DELETED
 
     def delete(self, key: Any) -> None:
-        if self.live.pop(key, None) is not None:
+        if self.home_of(key).pop(key, None) is not None:
             self.part_of(key)[key] = (True, {})
 
     def operations(self, changes: Changes) -> Iterator[tuple[Any, ...]]:
@@ -206,38 +434,53 @@ class HeapMaps(HeapTable):
                 else:
                     yield key, ENTRY_PUT, map_key, kept
 
-    def columns(self, rows: Sequence[tuple[Any, ...]], key: ValueType) -> list[pa.Array]:
+    def columns(self, rows: Sequence[tuple[Any, ...]]) -> list[pa.Array]:
         keys, ops, map_keys, kept = zip(*rows, strict=True)
         return [
-            key.to_array(keys),
+            self.key.to_array(keys),
             pa.array(ops, pa.int8()),
             self.map_key.to_array(map_keys),
             self.info.value.to_array(kept),
         ]
 
-    def apply(self, keys: list[Any], ops: list[int], rows: pa.Table) -> None:
+    def apply_rows(self, keys: list[Any], ops: list[int], rows: pa.Table) -> None:
         map_keys = self.map_key.from_array(rows.column("map_key"))
         values = self.info.value.from_array(rows.column("value"))
         for key, op, map_key, kept in zip(keys, ops, map_keys, values, strict=True):
             if op == ENTRY_PUT:
-                self.live.setdefault(key, {})[map_key] = kept
+                self.home_of(key).setdefault(key, {})[map_key] = kept
             elif op == DELETE:
-                self.live.pop(key, None)
+                self.home_of(key).pop(key, None)
             else:
                 self._remove_applied(key, map_key)
 
     def _remove_applied(self, key: Any, map_key: Any) -> None:
-        entries = self.live.get(key, {})
+        home = self.home_of(key)
+        entries = home.get(key, {})
         entries.pop(map_key, None)
         if not entries:
-            self.live.pop(key, None)
+            home.pop(key, None)
 
-    def mark_all_changed(self) -> None:
-        self.changes = {key: (False, dict(entries)) for key, entries in self.live.items()}
+    def whole(self, kept: Any) -> Any:
+        return False, dict(kept)
 
 
-TABLES: dict[str, Callable[[StateInfo], Any]] = {
+def _empty_shards() -> list[dict[Any, Any]]:
+    return [{} for _ in range(SHARDS)]
+
+
+def _sharded(whole: dict[Any, Any]) -> list[dict[Any, Any]]:
+    shards = _empty_shards()
+    for key, kept in whole.items():
+        shards[hash(key) % SHARDS][key] = kept
+    return shards
+
+
+TABLES: dict[str, Callable[[StateInfo, ValueType], Any]] = {
     "value": HeapValues,
+    "reducing": HeapValues,
+    "aggregating": HeapValues,
     "list": HeapLists,
     "map": HeapMaps,
+    "columns": HeapColumns,
 }
