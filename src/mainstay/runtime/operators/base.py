@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from mainstay.errors import MainstayError, UserFunctionError
+from mainstay.runtime.late import Late
 from mainstay.runtime.messages import Epoch
 from mainstay.runtime.ports import Background, Clock
 from mainstay.state.backends.heap import HeapBackend
@@ -73,8 +74,17 @@ class Operator:
     def process(self, batch: pa.RecordBatch, port: int) -> None:
         raise NotImplementedError
 
+    def flush(self) -> bool:
+        """Emit what is held back; True if anything was. Called when the worker is idle, or after
+        some milliseconds."""
+        return False
+
     def before_marker(self, epoch: Epoch) -> None:
         """The last chance to emit rows that belong to the epoch, and to write state."""
+
+    def late(self) -> Late | None:
+        """What the cut that was just taken waits for beside the loop; None if it is whole."""
+        return None
 
     def on_complete(self, epoch: Epoch) -> None:
         """The epoch, and every one before it, is committed in the log."""

@@ -22,7 +22,7 @@ from mainstay.schema import format_schema
 from mainstay.state.declaration import OperatorListState, StateInfo
 
 QUIET_S = 0.01
-"""How long a split that had nothing to give is left alone."""
+"""How long a split that had nothing to give is left alone, if its reader does not know better."""
 
 
 class SourceState:
@@ -71,7 +71,9 @@ class ReadingSplit:
     def take_poll(self, polled: Polled, now: float) -> None:
         """Keep what a poll gave, without the rows that were emitted before a restore."""
         batch = polled.batch
-        if batch is None or not batch.num_rows:
+        if polled.ready_in_s is not None:
+            self.quiet_until = now + polled.ready_in_s
+        elif batch is None or not batch.num_rows:
             self.quiet_until = now + QUIET_S
         self.after, self.finished = polled.offset, polled.finished
         if batch is not None and self.to_skip:
@@ -123,7 +125,7 @@ class SourceOperator(Operator):
     def poll(self, max_rows: int) -> int | None:
         """Emit some rows and say how many; None when there is nothing to do just now."""
         now = self.context.clock.monotonic()
-        for reading in list(islice(self._splits, self._source.reads_at_once)):
+        for reading in self._being_read():
             if reading.wants_poll(now):
                 self._start_poll(reading, max_rows)
                 if reading.wants_poll(now):
@@ -140,7 +142,11 @@ class SourceOperator(Operator):
 
     def deadline(self) -> float | None:
         """When a split that had nothing to give is to be asked again."""
-        return min((r.quiet_until for r in self._splits if r.is_idle), default=None)
+        return min((r.quiet_until for r in self._being_read() if r.is_idle), default=None)
+
+    def _being_read(self) -> list[ReadingSplit]:
+        """The splits whose turn it is; the others wait until one of these has ended."""
+        return list(islice(self._splits, self._source.reads_at_once))
 
     def _start_poll(self, reading: ReadingSplit, max_rows: int) -> None:
         try:

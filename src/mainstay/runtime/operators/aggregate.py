@@ -1,0 +1,185 @@
+"""Aggregating operators: whole batches folded into columnar state.
+
+``Combine`` stands before the shuffle, in the chain of the sender: it turns the rows it has
+gathered into one partial result per key, where that makes them fewer. ``AggregateByKey`` stands
+behind it, at the key's owner: it merges partial results, or rows as they are, into the state, and
+emits what is then kept for each key it has touched.
+
+Both gather rows while there is more to do, because a batch costs about as much as some thousands of
+rows. They hold on to nothing when the worker is idle, before a marker, and at the end.
+
+This is a hot file (benchmarks/aggregate_path.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from mainstay.errors import StateTypeError
+from mainstay.runtime.messages import Epoch
+from mainstay.runtime.operators.base import Operator, OperatorContext
+from mainstay.runtime.spec import KeySpec
+from mainstay.schema import format_type
+from mainstay.schema.transpose import shown
+from mainstay.state.accumulating import Column, DoesNotFitError, accumulating, result
+from mainstay.state.aggregates import STATE, Aggregation
+from mainstay.state.columns import ColumnsHandle
+from mainstay.state.grouping import Grouper, Groups
+
+GATHERED_ROWS = 1 << 15
+WORTHWHILE = 0.65
+"""Groups per row above which combining costs more than it saves."""
+PASSED_ON = 16
+"""Batches that are passed on as they are before combining is tried again."""
+
+
+class Gathering(Operator):
+    """Gathers batches, and works on all of them at once when there are enough or it is time."""
+
+    def __init__(self, key: KeySpec, aggregation: Aggregation, schema: pa.Schema) -> None:
+        self._key = key
+        self._aggregation = aggregation
+        self._schema = schema
+        self._parts = [accumulating(each) for each in aggregation.accumulators]
+        self._grouper = Grouper()
+        self._gathered: list[pa.RecordBatch] = []
+        self._rows = 0
+
+    def process(self, batch: pa.RecordBatch, port: int) -> None:
+        if not batch.num_rows:
+            return
+        self._gathered.append(batch)
+        self._rows += batch.num_rows
+        if self._rows >= GATHERED_ROWS:
+            self.flush()
+
+    def flush(self) -> bool:
+        if not self._gathered:
+            return False
+        gathered, self._gathered, self._rows = self._gathered, [], 0
+        batch = gathered[0] if len(gathered) == 1 else pa.concat_batches(gathered)
+        self.out(self.emitted(batch))
+        return True
+
+    def before_marker(self, epoch: Epoch) -> None:
+        self.flush()
+
+    def end_of_input(self) -> None:
+        self.flush()
+
+    def emitted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        raise NotImplementedError
+
+    def partials(self, batch: pa.RecordBatch) -> list[pa.Array]:
+        """A partial result of each row, for each accumulator."""
+        return [part.first_partials(batch) for part in self._parts]
+
+    def combined(self, partials: Sequence[pa.Array], groups: Groups) -> list[Column]:
+        pairs = zip(self._parts, partials, strict=True)
+        return [part.combine(column, groups) for part, column in pairs]
+
+    def key_column(self, batch: pa.RecordBatch) -> pa.Array:
+        """The key as one column: a struct where it has several."""
+        columns = self.key_columns(batch)
+        if len(columns) == 1:
+            return columns[0]
+        return pa.StructArray.from_arrays(columns, fields=list(self._key.type.arrow))
+
+    def key_columns(self, batch: pa.RecordBatch, groups: Groups | None = None) -> list[pa.Array]:
+        """The columns of the key, of every row or of one row for each group."""
+        columns = [batch.column(number) for number in self._key.columns]
+        if groups is None or groups.codes is None:
+            return columns
+        rows = pa.array(groups.rows)
+        return [column.take(rows) for column in columns]
+
+    def refused(self, error: DoesNotFitError, keys: pa.Array) -> StateTypeError:
+        """The error of a sum that is beyond its type, with all that its author can look for."""
+        key = keys[error.position].as_py()
+        accumulator = error.accumulator
+        return StateTypeError(
+            f"operator {self.context.uid!r}: the sum {accumulator.of!r} of key {shown(key)} does "
+            f"not fit the type {format_type(accumulator.type)}. Sum a column of doubles or of "
+            "wider decimals: convert it with map_batches(...) before key_by(...)."
+        )
+
+
+class Combine(Gathering):
+    """One row of partial results for each key of what it has gathered, or one for each row."""
+
+    def __init__(self, key: KeySpec, aggregation: Aggregation, schema: pa.Schema) -> None:
+        super().__init__(key, aggregation, schema)
+        self._to_pass = 0
+
+    def emitted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        partials = self.partials(batch)
+        groups = self._groups(batch)
+        if groups is None or groups.codes is None:
+            columns = [*self.key_columns(batch), *partials]
+        else:
+            columns = [*self.key_columns(batch, groups), *self._arrays(batch, partials, groups)]
+        return pa.RecordBatch.from_arrays(columns, schema=self._schema)
+
+    def _groups(self, batch: pa.RecordBatch) -> Groups | None:
+        """The groups of the rows; None while experience says that there are too many."""
+        if self._to_pass:
+            self._to_pass -= 1
+            return None
+        groups = self._grouper.group(self.key_column(batch))
+        if groups.count > WORTHWHILE * batch.num_rows:
+            self._to_pass = PASSED_ON
+        return groups
+
+    def _arrays(
+        self, batch: pa.RecordBatch, partials: Sequence[pa.Array], groups: Groups
+    ) -> list[pa.Array]:
+        try:
+            columns = self.combined(partials, groups)
+        except DoesNotFitError as error:
+            keys = self.key_column(batch).take(pa.array(groups.rows))
+            raise self.refused(error, keys) from None
+        return [part.to_arrow(c) for part, c in zip(self._parts, columns, strict=True)]
+
+
+class AggregateByKey(Gathering):
+    """Folds what it has gathered into the state and emits a row for each key.
+
+    What comes in are rows of the stream, or, ``combined``, what a ``Combine`` emits.
+    """
+
+    def __init__(
+        self,
+        key: KeySpec,
+        aggregation: Aggregation,
+        schema: pa.Schema,
+        order: tuple[int, ...],
+        combined: bool,
+    ) -> None:
+        super().__init__(key, aggregation, schema)
+        self._order = order
+        self._combined = combined
+
+    def open(self, context: OperatorContext) -> None:
+        super().open(context)
+        assert context.keyed is not None
+        self._state: ColumnsHandle = context.keyed.handles[STATE]
+
+    def partials(self, batch: pa.RecordBatch) -> list[pa.Array]:
+        if not self._combined:
+            return super().partials(batch)
+        return batch.columns[len(self._key.columns) :]  # type: ignore[no-any-return]
+
+    def emitted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        keys = self.key_column(batch)
+        groups = self._grouper.group(keys)
+        if groups.codes is not None:
+            keys = keys.take(pa.array(groups.rows))
+        try:
+            kept = self._state.fold(keys, self.combined(self.partials(batch), groups))
+        except DoesNotFitError as error:
+            raise self.refused(error, keys) from None
+        results = [result(output, kept, self._parts) for output in self._aggregation.outputs]
+        columns = [*self.key_columns(batch, groups), *results]
+        return pa.RecordBatch.from_arrays([columns[n] for n in self._order], schema=self._schema)
