@@ -1,0 +1,63 @@
+"""Where keyed state is kept, as a job's author writes it."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from mainstay.errors import GraphError
+from mainstay.state.backends.rocksdb_memory import load_rocksdict
+from mainstay.state.backends.rocksdb_settings import SMALLEST_MEMORY_BYTES, RocksSettings
+
+HEAP = "heap"
+_UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "KB": 10**3, "MB": 10**6, "GB": 10**9}
+
+
+@dataclass(frozen=True, slots=True)
+class RocksDB:
+    """Keep keyed state in RocksDB, on the disks of the workers, for state beyond their memory.
+
+    ``memory`` is for the whole process of a worker, whatever it holds. ``directory`` is where the
+    databases lie; without it, below the directory for temporary files of each machine.
+    """
+
+    memory: str | int = "512MiB"
+    directory: str | os.PathLike[str] | None = None
+
+    def __post_init__(self) -> None:
+        self.parsed()
+        load_rocksdict()
+
+    def parsed(self) -> RocksSettings:
+        directory = None if self.directory is None else os.fspath(self.directory)
+        memory_bytes = size(self.memory, "memory")
+        if memory_bytes < SMALLEST_MEMORY_BYTES:
+            least = SMALLEST_MEMORY_BYTES >> 20
+            raise GraphError(f"RocksDB(memory={self.memory!r}) must be at least {least}MiB.")
+        return RocksSettings(memory_bytes, directory)
+
+
+def size(text: str | int, name: str) -> int:
+    """Bytes of "512MiB", "2 GB", or a number of bytes."""
+    if isinstance(text, int) and not isinstance(text, bool):
+        return text
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMG]i?B)\s*", str(text))
+    if found is None:
+        raise GraphError(
+            f'{name}={text!r} is no size. Write a number and a unit, as in "512MiB" or "2GiB".'
+        )
+    return int(float(found.group(1)) * _UNITS[found.group(2)])
+
+
+def backend_settings(state: Any) -> RocksSettings | None:
+    """What ``Environment(state=...)`` asks for; None is the heap."""
+    if isinstance(state, RocksDB):
+        return state.parsed()
+    if state != HEAP:
+        raise GraphError(
+            f'state={state!r} is unknown. Use "heap" for state in memory, or RocksDB(...) for '
+            "state beyond it."
+        )
+    return None
