@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
@@ -10,6 +11,19 @@ from typing import Any
 from mainstay.drive.wakeup import Wakeup
 
 Report = Callable[[], None]
+
+
+def end_threads(pool: ThreadPoolExecutor, within_s: float, *, drop_waiting: bool = True) -> bool:
+    """Wait for the work under way, but not for ever; whether all has ended.
+
+    Work cannot be ended from outside, and a target may never answer. ``drop_waiting`` says that
+    what has not begun is not wanted any more.
+    """
+    options = {"cancel_futures": drop_waiting}
+    ending = threading.Thread(target=pool.shutdown, kwargs=options, daemon=True)
+    ending.start()
+    ending.join(within_s)
+    return not ending.is_alive()
 
 
 class ThreadBackground:
@@ -33,6 +47,8 @@ class ThreadBackground:
         failed: Callable[[Exception], None],
     ) -> None:
         def report(future: Future[Any]) -> None:
+            if future.cancelled():
+                return  # it was dropped: whoever asked for it has ended
             error = future.exception()
             if error is None:
                 self._post(lambda: done(future.result()))

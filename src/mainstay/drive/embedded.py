@@ -11,7 +11,7 @@ import queue
 import uuid
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import cloudpickle
@@ -19,6 +19,7 @@ import cloudpickle
 from mainstay.drive.background import Report, ThreadBackground
 from mainstay.drive.clock import SystemClock
 from mainstay.drive.handle import JobHandle
+from mainstay.drive.scaling import Scaling
 from mainstay.runtime.coordinator import Coordinator
 from mainstay.runtime.messages import Attempt, WorkerFailed
 from mainstay.runtime.options import (
@@ -48,9 +49,15 @@ class _Process:
 class EmbeddedJob(JobHandle):
     """A job that runs in a thread of this process."""
 
-    def __init__(self, name: str, spec: JobSpec, options: JobOptions, storage: Storage) -> None:
-        super().__init__(name)
-        self._shipped = cloudpickle.dumps(spec)
+    def __init__(
+        self,
+        name: str,
+        spec: JobSpec,
+        options: JobOptions,
+        storage: Storage,
+        scaling: Scaling | None = None,
+    ) -> None:
+        super().__init__(name, scaling or Scaling.fixed(spec))
         self._storage = storage
         self._clock = SystemClock()
         self._reports: queue.SimpleQueue[Report] = queue.SimpleQueue()
@@ -58,7 +65,7 @@ class EmbeddedJob(JobHandle):
         self._inbox: deque[Any] = deque()
         self._processes: dict[tuple[int, int], _Process] = {}
         background = ThreadBackground(self._pool, self._reports)
-        ports = Ports(self._clock, background, self._send_to_worker, storage)
+        ports = Ports(self._clock, background, self._send_to_worker, storage, open_storage)
         self.coordinator = Coordinator(spec, options, ports, self, lambda: uuid.uuid4().hex)
         self._start()
 
@@ -72,20 +79,15 @@ class EmbeddedJob(JobHandle):
     # ------------------------------------------------------------ cluster
 
     def launch(self, deployment: Deployment) -> None:
+        shipped = cloudpickle.dumps(deployment.job)
         for number in range(deployment.job.workers):
             background = ThreadBackground(self._pool, self._reports)
-            ports = Ports(self._clock, background, self._send, self._storage)
-            own = Deployment(
-                pickle.loads(self._shipped),
-                deployment.attempt,
-                deployment.lineage,
-                deployment.restored,
-                deployment.tuning,
-            )
+            ports = Ports(self._clock, background, self._send, self._storage, open_storage)
+            own = replace(deployment, job=pickle.loads(shipped))
             worker = Worker(own, number, ports)
             self._processes[(deployment.attempt, number)] = _Process(worker, background)
 
-    def stop(self, attempt: Attempt) -> None:
+    def end(self, attempt: Attempt) -> None:
         for address in [address for address in self._processes if address[0] == attempt]:
             self._end(address)
 
@@ -120,7 +122,7 @@ class EmbeddedJob(JobHandle):
                 self._await_something()
 
     def _close(self) -> None:
-        self._pool.shutdown(wait=True)
+        self._end_pool(self._pool)
 
     def _pass(self) -> bool:
         """One pass over everything; False when there was nothing to do."""
@@ -131,6 +133,7 @@ class EmbeddedJob(JobHandle):
             self.coordinator.receive(self._inbox.popleft())
             progressed = True
         self.coordinator.tick()
+        self._log_news()
         return progressed
 
     def _take_reports(self) -> bool:
@@ -171,7 +174,8 @@ def start_embedded(
     restart: RestartOptions,
     restore: RestoreOptions,
     tuning: Tuning | None = None,
+    scaling: Scaling | None = None,
 ) -> EmbeddedJob:
     """Start a job in this process."""
     options = JobOptions(name, name, snapshots, restart, restore, tuning or Tuning())
-    return EmbeddedJob(name, spec, options, open_storage(directory))
+    return EmbeddedJob(name, spec, options, open_storage(directory), scaling)

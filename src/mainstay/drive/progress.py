@@ -6,6 +6,7 @@ from typing import Protocol, TextIO
 
 from mainstay.runtime.epochs import EpochRecord
 from mainstay.runtime.messages import TaskMetrics
+from mainstay.runtime.status import Problem
 
 
 class Watched(Protocol):
@@ -17,6 +18,7 @@ class Watched(Protocol):
     def status(self) -> str: ...
     def snapshots(self) -> list[EpochRecord]: ...
     def metrics(self) -> dict[tuple[str, int], TaskMetrics]: ...
+    def problems(self) -> list[Problem]: ...
 
 
 class ProgressLine:
@@ -36,7 +38,7 @@ class ProgressLine:
         self._out.flush()
 
     def text(self, now: float) -> str:
-        """Status, rows, rate, and the last epoch."""
+        """Status, rows, rate, the last epoch, and what the job waits for."""
         rows = sum(figures.rows for figures in self._job.metrics().values())
         rate = 0.0
         if self._at is not None and now > self._at:
@@ -49,7 +51,7 @@ class ProgressLine:
             parts.append(
                 f"epoch {last.epoch} in {last.duration_s:.2f} s, {last.size_bytes:,} bytes"
             )
-        return "  ".join(parts)
+        return "  ".join([*parts, *map(str, self._job.problems())])
 
     def end(self) -> None:
         if self._is_shown and self._at is not None:

@@ -24,6 +24,7 @@ from mainstay.drive.clock import SystemClock
 from mainstay.drive.handle import JobHandle
 from mainstay.drive.lease import LEASE_S
 from mainstay.drive.remote_worker import Bootstrap
+from mainstay.drive.scaling import Scaling
 from mainstay.drive.wakeup import Wakeup
 from mainstay.errors import ProtocolError
 from mainstay.runtime.coordinator import Coordinator
@@ -126,8 +127,9 @@ class RemoteJob(JobHandle):
         storage: str,
         launcher: Launcher,
         patience: Patience | None = None,
+        scaling: Scaling | None = None,
     ) -> None:
-        super().__init__(name)
+        super().__init__(name, scaling or Scaling.fixed(spec))
         self._storage = storage
         self._launcher = launcher
         self._patience = patience or Patience()
@@ -143,11 +145,11 @@ class RemoteJob(JobHandle):
             self._hub = Hub(launcher.host)
             closing.callback(self._hub.close)
             pool = ThreadPoolExecutor(max_workers=4, thread_name_prefix=f"mainstay-{name}")
-            closing.callback(pool.shutdown)
+            closing.callback(self._end_pool, pool)
             closing.callback(self._launcher.close)
             closing.callback(self._abandon)
             background = ThreadBackground(pool, self._reports, self._wakeup)
-            ports = Ports(self._clock, background, self._send, opened)
+            ports = Ports(self._clock, background, self._send, opened, open_storage)
             self.coordinator = Coordinator(spec, options, ports, self, lambda: uuid.uuid4().hex)
             self._closing = closing.pop_all()
         self._start()
@@ -197,7 +199,7 @@ class RemoteJob(JobHandle):
         except Exception as error:
             ended(f"its workers could not be started: {type(error).__name__}: {error}")
 
-    def stop(self, attempt: Attempt) -> None:
+    def end(self, attempt: Attempt) -> None:
         for worker in self.workers():
             self._hub.send(attempt, worker, Die(attempt))
         self._hub.drop(attempt)
@@ -225,6 +227,7 @@ class RemoteJob(JobHandle):
             self._note_progress()
             self._check_silence()
             self.coordinator.tick()
+            self._log_news()
 
     def _patience_ms(self) -> int:
         due = self.coordinator.deadline()
@@ -304,8 +307,8 @@ class RemoteJob(JobHandle):
     def _abandon(self) -> None:
         """End workers that nobody has released: the loop itself broke."""
         gathering = self._gathering
-        if gathering is not None and self.coordinator.status is not Status.FINISHED:
-            self.stop(gathering.attempt)
+        if gathering is not None and not self.coordinator.status.is_orderly:
+            self.end(gathering.attempt)
 
     def _close(self) -> None:
         self._closing.close()

@@ -13,14 +13,13 @@ import math
 import os
 import pickle
 import queue
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 import zmq
 
-from mainstay.drive.background import Report, ThreadBackground
+from mainstay.drive.background import Report, ThreadBackground, end_threads
 from mainstay.drive.clock import SystemClock
 from mainstay.drive.lease import LEASE_S, Lease, Progress, leave
 from mainstay.drive.process import settled_process
@@ -121,7 +120,7 @@ class RemoteWorker:
         self._links.connect(welcome.peers, START_S)
         self._wakeup = Wakeup()
         closing.callback(self._wakeup.close)
-        pool = ThreadPoolExecutor(max_workers=2, thread_name_prefix="mainstay")
+        pool = ThreadPoolExecutor(max_workers=4, thread_name_prefix="mainstay")
         closing.callback(self._end_threads, pool)
         closing.enter_context(settled_process())
         self._run(pickle.loads(welcome.deployment), pool)
@@ -174,7 +173,7 @@ class RemoteWorker:
         self._schemas = _schemas(deployment, self._number)
         background = ThreadBackground(pool, self._reports, self._wakeup)
         storage = open_storage(self._bootstrap.storage)
-        ports = Ports(SystemClock(), background, self._send, storage)
+        ports = Ports(SystemClock(), background, self._send, storage, open_storage)
         worker = Worker(deployment, self._number, ports)
         poller = self._links.poller()
         poller.register(self._hub, zmq.POLLIN)
@@ -247,12 +246,7 @@ class RemoteWorker:
         if not self._is_released:
             pool.shutdown(wait=False, cancel_futures=True)
             return
-        ending = threading.Thread(
-            target=pool.shutdown, kwargs={"cancel_futures": True}, daemon=True
-        )
-        ending.start()
-        ending.join(THREADS_END_S)
-        if ending.is_alive():
+        if not end_threads(pool, THREADS_END_S):
             leave(f"work of attempt {self._attempt} does not end within {THREADS_END_S} s")
 
 

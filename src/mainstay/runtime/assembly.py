@@ -39,7 +39,7 @@ class Assembler:
         members = [self._member(spec, number) for number in range(len(spec.operators))]
         outputs = [self._output(spec, number) for number in range(len(spec.outputs))]
         self._wire(spec, members, outputs)
-        gate = Gate(self._inputs(spec), self.grant)
+        gate = Gate(self._inputs(spec), self.grant, max(1, self.tuning.window_bytes // 4))
         bounds = [member.operator.max_slice_rows for member in members]
         most = min([self.tuning.max_slice_rows, *(b for b in bounds if b is not None)])
         slices = SliceSize(self.tuning.slice_s, self.tuning.first_slice_rows, most)
@@ -65,6 +65,8 @@ class Assembler:
             self.attempt,
             self.job.max_parallelism,
             groups,
+            self.job.rocksdb,
+            self.ports.clock,
         )
 
     def _inputs(self, spec: TaskSpec) -> list[InputChannel]:

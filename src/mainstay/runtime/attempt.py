@@ -8,7 +8,7 @@ slot may have been won.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from mainstay.errors import JobFailedError
@@ -16,18 +16,21 @@ from mainstay.runtime.claims import Claims
 from mainstay.runtime.committing import manifest_of
 from mainstay.runtime.epochs import EpochBook, EpochRecord, PendingEpoch, Subtask
 from mainstay.runtime.global_commits import GlobalCommits
+from mainstay.runtime.halting import Halt
 from mainstay.runtime.messages import (
     AbortEpoch,
     Acknowledge,
     Attempt,
     Committed,
     Decline,
+    Drain,
     Ended,
     Epoch,
     EpochComplete,
     Metrics,
     Ready,
     Release,
+    SinkProblem,
     TaskMetrics,
     Trigger,
     WorkerFailed,
@@ -36,6 +39,7 @@ from mainstay.runtime.options import JobOptions
 from mainstay.runtime.ports import Ports
 from mainstay.runtime.sourcing import Sourcing
 from mainstay.runtime.spec import JobSpec
+from mainstay.runtime.status import Problem
 from mainstay.snapshot.checked import reference
 from mainstay.snapshot.history import EpochCommitted, Finished
 from mainstay.snapshot.layout import manifest_path
@@ -51,14 +55,23 @@ class Owner(Protocol):
     def recorded(self, records: list[EpochRecord]) -> None:
         """Epochs have ended, one way or another."""
 
-    def committed(self, place: FileRef, manifest: Manifest) -> None:
-        """An epoch is in the log."""
+    def committed(self, place: FileRef, manifest: Manifest, *, is_last: bool) -> None:
+        """An epoch is in the log; the attempt ends with it if it is the last."""
+
+    def wanted_epoch(self) -> int | None:
+        """The lowest number of an epoch that somebody waits for; None if nobody does."""
+
+    def is_saving(self) -> bool:
+        """Whether a savepoint is under way, so that the job must not end yet."""
 
     def failed(self, error: Exception) -> None:
         """The attempt cannot go on."""
 
     def finished(self) -> None:
         """The job is done: its end is in the log."""
+
+    def halted(self) -> None:
+        """The attempt has come to the standstill that was asked for."""
 
 
 @dataclass(slots=True)
@@ -68,6 +81,8 @@ class _Progress:
     ready: set[int]
     ended: set[Subtask]
     confirmed: dict[Subtask, Epoch]
+    problems: dict[Subtask, tuple[Problem, float]]
+    """By sink and subtask, with the time at which each began."""
 
 
 class RunningAttempt:
@@ -94,12 +109,14 @@ class RunningAttempt:
         self._owner = owner
         self._subtasks = frozenset((task.id, subtask) for task, subtask in job.subtasks())
         self._sinks = [(task.id, subtask) for task, subtask in job.subtasks() if task.has_sink]
-        self._progress = _Progress(set(), set(), {})
+        self._progress = _Progress(set(), set(), {}, {})
         self._restored = restored
         notes = dict(restored.sources) if restored is not None else {}
         self._sourcing = Sourcing(job, number, ports, notes, self._fail)
         self._commits = GlobalCommits(job, number, ports, self.send_all, self._fail)
-        self._final: Epoch | None = None
+        self._final: PendingEpoch | None = None
+        self._halt: Halt | None = None
+        self._is_draining = False
         now = ports.clock.monotonic()
         self.book = EpochBook(number, self._subtasks, options.snapshots, first_epoch, now)
 
@@ -123,6 +140,8 @@ class RunningAttempt:
                 self._progress.ended.add((task, subtask))
             case Committed(_, epoch, task, subtask):
                 self._progress.confirmed[(task, subtask)] = epoch
+            case SinkProblem(_, uid, subtask, problem):
+                self._on_problem((uid, subtask), problem)
             case Metrics(_, worker, tasks):
                 for task, figures in tasks.items():
                     self.metrics[(task, worker)] = figures
@@ -134,6 +153,20 @@ class RunningAttempt:
         pending = self.book.pending.get(epoch)
         if pending is not None and not pending.is_committing:
             self._abort(epoch, reason)
+
+    def _on_problem(self, sink: Subtask, problem: Problem | None) -> None:
+        self._progress.problems.pop(sink, None)
+        if problem is not None:
+            since = self._ports.clock.monotonic() - problem.waited_s
+            self._progress.problems[sink] = (problem, since)
+
+    def problems(self, now: float) -> list[Problem]:
+        """What the attempt waits for, and goes on by itself once that is over."""
+        if not self.is_running():
+            return []
+        told = sorted(self._progress.problems.items())
+        of_workers = [replace(problem, waited_s=now - since) for _, (problem, since) in told]
+        return self._commits.problems(now) + of_workers
 
     def _is_own(self, message: Any) -> bool:
         return bool(message.attempt == self.number)
@@ -149,17 +182,38 @@ class RunningAttempt:
             self._sourcing.start()
             self._commits.start(self._restored)
 
+    # ------------------------------------------------------------ halting
+
+    def halt(self, halt: Halt) -> None:
+        """Come to a standstill with one last epoch, unless the job ends by itself before."""
+        self._halt = halt
+
+    @property
+    def confirmed(self) -> int:
+        """The epoch up to which every sink has confirmed; the newest where there is none."""
+        told = self._progress.confirmed
+        return min((told.get(sink, 0) for sink in self._sinks), default=self.book.next_epoch)
+
+    def _drain_if_asked(self) -> None:
+        if self._halt is not None and self._halt.drain and not self._is_draining:
+            self._is_draining = True
+            self.send_all(Drain(self.number))
+
     # ------------------------------------------------------------ time
 
     def tick(self, now: float) -> None:
         if not self.is_running():
             return
+        if self.problems(now):
+            # A target that is away holds back markers, too: no epoch is late on that account.
+            self.book.postpone(now)
         for epoch in self.book.expired(now):
             self._abort(epoch, f"not complete after {self._options.snapshots.timeout_s} s")
         if not self.is_running():
             return
         self._sourcing.tick(now)
         self._commits.tick(now)
+        self._drain_if_asked()
         if self._final is None:
             self._trigger_if_due(now)
         else:
@@ -169,28 +223,39 @@ class RunningAttempt:
         if not self.is_running():
             return None
         times = [self.book.next_timeout(), self._sourcing.deadline(), self._commits.deadline()]
-        if self._final is None:
-            times.append(self.book.next_trigger())
+        if self._final is None and not self.book.final_is_pending:
+            times.append(self._next_trigger())
         return min((time for time in times if time is not None), default=None)
 
     # ------------------------------------------------------------ epochs
 
     def _trigger_if_due(self, now: float) -> None:
-        due = self.book.next_trigger()
+        due = self._next_trigger()
         has_ended = self._progress.ended == self._subtasks
         if due is None or (now < due and not has_ended) or self.book.final_is_pending:
             return
-        notes = self._sourcing.notes()
-        pending = self.book.begin(now, self._ports.clock.wall(), notes, is_final=has_ended)
-        self.send_all(Trigger(self.number, pending.epoch))
+        notes, wall = self._sourcing.notes(), self._ports.clock.wall()
+        # Input that was drained has not come to its end: there is more of it.
+        is_final = has_ended and not self._is_draining
+        is_last = self._halt is not None and not is_final and has_ended == self._halt.drain
+        pending = self.book.begin(now, wall, notes, is_final=is_final, is_last=is_last)
+        self.send_all(Trigger(self.number, pending.epoch, is_last))
+
+    def _next_trigger(self) -> float | None:
+        is_halting = self._halt is not None and not self._halt.drain
+        wanted = self._owner.wanted_epoch()
+        is_wanted = wanted is not None and all(epoch < wanted for epoch in self.book.pending)
+        if is_halting or is_wanted:
+            return self.book.next_urgent_trigger()
+        return self.book.next_trigger()
 
     def _on_acknowledge(self, message: Acknowledge) -> None:
         pending = self.book.acknowledge(message)
         if pending is not None:
             pending.is_committing = True
-            self._commit_next()
+            self.commit_next()
 
-    def _commit_next(self) -> None:
+    def commit_next(self) -> None:
         """Commit the oldest epoch that is whole, if no other claim is under way."""
         pending = self.book.oldest_whole()
         if pending is not None and not self._claims.is_busy and not self.is_over:
@@ -216,7 +281,7 @@ class RunningAttempt:
                 self._close(pending, reason)
             else:
                 self._abort(pending.epoch, reason)
-                self._commit_next()
+                self.commit_next()
 
         self._writing(lambda: storage.write(place.path, data), written, failed)
 
@@ -241,16 +306,16 @@ class RunningAttempt:
         """The epoch is in the log. It counts even if the attempt has failed meanwhile."""
         record, subsumed = self.book.complete(pending.epoch, self._ports.clock.monotonic())
         self._owner.recorded([*subsumed, record])
-        self._owner.committed(place, manifest)
+        self._owner.committed(place, manifest, is_last=pending.is_final or pending.is_last)
         if self.is_over:
             return
         for older in subsumed:
             self.send_all(AbortEpoch(self.number, older.epoch))
         self.send_all(EpochComplete(self.number, pending.epoch))
         self._commits.epoch_complete(manifest)
-        if pending.is_final:
-            self._final = pending.epoch
-        self._commit_next()
+        if pending.is_final or pending.is_last:
+            self._final = pending
+        self.commit_next()
 
     def pending_files(self) -> list[str]:
         """Files that pending epochs need."""
@@ -276,17 +341,23 @@ class RunningAttempt:
 
     # ------------------------------------------------------------ ends
 
-    def _finish_if_confirmed(self, final: Epoch) -> None:
+    def _finish_if_confirmed(self, final: PendingEpoch) -> None:
         """Every sink has confirmed the final epoch: say so in the log, then let go."""
-        confirmed = self._progress.confirmed
-        if self._claims.is_busy or any(confirmed.get(sink, 0) < final for sink in self._sinks):
+        if self._claims.is_busy:
+            return
+        is_awaited = self._halt is None or self._halt.awaits_sinks or final.is_final
+        if is_awaited and (self.confirmed < final.epoch or self._owner.is_saving()):
+            return
+        if final.is_last:
+            self.release()
+            self._owner.halted()
             return
 
         def won() -> None:
             self.release()
             self._owner.finished()
 
-        self._claims.claim(Finished(final, self.number), won, self._fail)
+        self._claims.claim(Finished(final.epoch, self.number), won, self._fail)
 
     def release(self) -> None:
         """Let the workers end in good order."""

@@ -10,7 +10,7 @@ Splits, offsets and the source's own notes are JSON values, because they are par
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,11 +29,16 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class Polled:
-    """What a poll gave: rows or None, where to go on after them, and whether that is the end."""
+    """What a poll gave: rows or None, where to go on after them, and whether that is the end.
+
+    ``ready_in_s`` says when there will be something to read again, for a reader that knows; one
+    that does not is asked again at once after rows, and soon after none.
+    """
 
     batch: pa.RecordBatch | None
     offset: Json
     finished: bool = False
+    ready_in_s: float | None = None
 
 
 class SplitReader(ABC):
@@ -56,13 +61,23 @@ class Source(ABC):
     """Whether ``poll`` may wait for something: then it is called beside the loop."""
     reads_at_once: int | None = None
     """How many splits a subtask reads at a time; None for all, as endless splits need."""
+    replan_s: float | None = 1.0
+    """How long after a plan an unbounded source is planned again; None where that is never."""
 
     @abstractmethod
     def plan(self, seen: frozenset[str]) -> Sequence[Split]:
         """The splits whose ids are not in ``seen``. Called by the coordinator, beside its loop.
 
-        A bounded source is planned once; an unbounded one again and again.
+        A bounded source is planned once; an unbounded one again and again (``replan_s``).
         """
+
+    def forget(self, seen: frozenset[str]) -> Collection[str]:
+        """Those ids of ``seen`` that ``plan`` will never give again, so that nobody keeps them.
+
+        Called after every plan of an unbounded source, beside the loop as well. An id that is
+        planned again after it was forgotten is a new split, and is read again.
+        """
+        return ()
 
     @abstractmethod
     def read(self, split: Split, offset: Json | None) -> SplitReader:
@@ -80,21 +95,36 @@ class SinkContext:
 
 
 class SinkWriter(ABC):
-    """Writes the rows of one subtask."""
+    """Writes the rows of one subtask.
+
+    ``write`` and ``prepare`` are called on the worker's loop, which stands still meanwhile: what
+    takes more than a millisecond is *put off*, by returning a function. The functions of a writer
+    are called beside the loop, one at a time and in the order in which they were returned. An
+    epoch waits for all that were returned before it. One that raises has the epochs that wait for
+    it aborted and is called again, and must then do what is left to do; rows are not taken while
+    too many wait. A ``MainstayError`` says that calling again is of no use: the attempt fails.
+    """
 
     @abstractmethod
-    def write(self, batch: pa.RecordBatch) -> None:
-        """Take rows. Nobody may see them before the handle they go into is committed."""
+    def write(self, batch: pa.RecordBatch) -> Callable[[], object] | None:
+        """Take rows, or put off some of it.
+
+        Nobody may see them before the handle they go into is committed.
+        """
 
     @abstractmethod
-    def prepare(self, epoch: int) -> bytes | None:
+    def prepare(self, epoch: int) -> bytes | Callable[[], bytes | None] | None:
         """Close what was written since the last call into a handle; None if it was nothing.
 
-        Called between two batches, in the synchronous part of a snapshot: it must be quick.
+        Called between two batches, in the synchronous part of a snapshot. A function that is
+        returned gives the handle, or None.
         """
 
     def close(self) -> None:  # noqa: B027 - most writers hold nothing
-        """Give back what the writer holds. Nothing is called after it."""
+        """Give back what the writer holds. Nothing else is called after it.
+
+        Called on the loop, perhaps while a function that was put off still runs beside it.
+        """
 
 
 class Sink(ABC):
@@ -111,7 +141,9 @@ class Sink(ABC):
 
         Called on the worker, beside the loop, and again after a failure or a recovery, with
         handles that may have been committed before: committing twice must do no more than
-        committing once.
+        committing once. An exception leaves the outcome open, and it is tried again until it
+        works; a ``MainstayError`` says that it never will, and the attempt fails. Calls to a
+        target should have a timeout: nobody else can end one.
         """
         raise NotImplementedError(f"{type(self).__name__} needs a commit(self, handles) method")
 
@@ -121,7 +153,7 @@ class Sink(ABC):
         Called where the coordinator runs, beside its loop, with the epochs in their order and the
         handles in the order of their epochs and subtasks. A handle may come again, with the same
         epoch or a later one, after a failure, a recovery, or before its commit was confirmed: what
-        was committed before must not be committed twice.
+        was committed before must not be committed twice. Exceptions are as for ``commit``.
         """
         raise NotImplementedError(f"{type(self).__name__} needs commit_epoch(self, epoch, handles)")
 

@@ -7,14 +7,16 @@ passed (``tick``). The commit log decides: a coordinator that loses a slot has b
 
     STARTING ── log read, begin won ──▶ LAUNCHING ── all workers ready ──▶ RUNNING
         ▲                                   │                                 │
-        └──── RESTARTING (a wait) ◀─────────┴──── a worker failed ◀───────────┤
+        └──── RESTARTING (a wait) ◀─────────┴──── a worker failed, rescaled ◀─┤
                                                                               ▼
                 FAILED / CANCELLED                  final epoch committed: FINISHED
+                                                    halted on request: STOPPED
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Protocol
 
 from mainstay.errors import (
@@ -32,11 +34,13 @@ from mainstay.runtime.epochs import EpochRecord
 from mainstay.runtime.loading import Loaded, choose_first, choose_latest, load
 from mainstay.runtime.messages import Attempt, Epoch, Release, TaskMetrics, WorkerFailed
 from mainstay.runtime.options import JobOptions
+from mainstay.runtime.origin import place_of
 from mainstay.runtime.ports import Ports
 from mainstay.runtime.recovery import RestorePlan, plan_restore
+from mainstay.runtime.requests import Requests
 from mainstay.runtime.restart import RestartStrategy
 from mainstay.runtime.spec import JobSpec
-from mainstay.runtime.status import AttemptRecord, Status
+from mainstay.runtime.status import AttemptRecord, Problem, Status
 from mainstay.runtime.worker import Deployment
 from mainstay.snapshot.checked import read_manifest
 from mainstay.snapshot.history import Begin, EpochCommitted, History
@@ -54,7 +58,7 @@ class Cluster(Protocol):
     def launch(self, deployment: Deployment) -> None:
         """Start every worker; each reports ``Ready`` when it can go on."""
 
-    def stop(self, attempt: Attempt) -> None:
+    def end(self, attempt: Attempt) -> None:
         """End the workers of an attempt. Some may live on for a while; fencing covers that."""
 
 
@@ -84,6 +88,10 @@ class Coordinator:
         self._attempt: RunningAttempt | None = None
         self._restart_at: float | None = None
         self._damaged: set[int] = set()
+        self._requests = Requests(ports, options.name)
+        self.savepoint = self._requests.savepoint
+        self.stop = self._requests.stop
+        self.rescale = self._requests.rescale
 
     # ------------------------------------------------------------ what it is told
 
@@ -114,6 +122,7 @@ class Coordinator:
         if self._restart_is_due(now):
             self._restart_at = None
             self._load()
+        self._requests.tick(self._claims)
         if self._attempt is not None:
             self._attempt.tick(now)
 
@@ -128,9 +137,20 @@ class Coordinator:
             times.append(self._restart_at)
         return min((time for time in times if time is not None), default=None)
 
+    @property
+    def workers(self) -> int:
+        """How many workers an attempt has."""
+        return self._job.workers
+
     def metrics(self) -> dict[tuple[str, int], TaskMetrics]:
         """What each subtask of the current attempt last reported."""
         return dict(self._attempt.metrics) if self._attempt is not None else {}
+
+    def problems(self) -> list[Problem]:
+        """What the job waits for just now, and goes on by itself once that is over."""
+        if self._attempt is None:
+            return []
+        return self._attempt.problems(self._ports.clock.monotonic())
 
     def cancel(self) -> None:
         """End the job without finishing it. The last complete epoch can be restored."""
@@ -148,7 +168,7 @@ class Coordinator:
         if self._attempt is not None and not self._attempt.is_over:
             self._attempt.send_all(Release(self._attempt.number))
             self._attempt.end(reason)
-            self._cluster.stop(self._attempt.number)
+            self._cluster.end(self._attempt.number)
         self._close_attempt(reason)
 
     # ------------------------------------------------------------ beginning an attempt
@@ -161,6 +181,7 @@ class Coordinator:
         """
         storage, damaged = self._ports.storage, frozenset(self._damaged)
         restore, has_begun = self._options.restore, bool(self.attempts)
+        open_place = self._ports.open
 
         def choose(history: History) -> EpochCommitted | None:
             if has_begun:
@@ -168,7 +189,9 @@ class Coordinator:
             return choose_first(history, restore, damaged)
 
         self._ports.background.submit(
-            lambda: load(storage, choose), self._on_loaded, self._on_load_failed
+            lambda: load(storage, choose, restore.origin, open_place),
+            self._on_loaded,
+            self._on_load_failed,
         )
 
     def _on_load_failed(self, error: Exception) -> None:
@@ -199,7 +222,7 @@ class Coordinator:
         elif loaded.is_finished and not self.attempts:
             self._end(Status.FINISHED)
         else:
-            self._begin(loaded.history, loaded.manifest)
+            self._begin(loaded.history, loaded.manifest, loaded.origin)
 
     def _skip_damaged(self, loaded: Loaded) -> None:
         """The manifest is damaged: go back one epoch where that was asked for."""
@@ -211,31 +234,45 @@ class Coordinator:
         self._damaged.add(loaded.chosen.epoch)
         self._load()
 
-    def _begin(self, history: History, manifest: Manifest | None) -> None:
+    def _begin(self, history: History, manifest: Manifest | None, origin: str | None) -> None:
         try:
-            plan = self._restore_plan(manifest)
+            plan = self._restore_plan(manifest, origin)
         except (RestoreError, GraphError) as error:
             self._fail_job(error)
             return
         self._claims.history = history
         used = self._attempt.book.next_epoch if self._attempt is not None else 1
+        if origin is not None and manifest is not None:
+            # Sinks take a number that is not above one they have confirmed for done.
+            used = max(used, manifest.epoch + 1)
+        is_own = manifest is not None and origin is None
         begin = Begin(
             attempt=history.next_attempt,
             leader=self._leader,
-            restored_from=manifest.epoch if manifest is not None else None,
-            lineage=self._options.lineage,
+            restored_from=manifest.epoch if manifest is not None and is_own else None,
+            lineage=self._lineage(history, origin),
             job=self._options.name,
             max_parallelism=self._job.max_parallelism,
             hash_id=HASH_ID,
             # Numbers that were triggered are not used again, even if nothing came of them.
             next_epoch=max(history.next_epoch, used),
+            origin=origin,
         )
         self._claims.claim(begin, lambda: self._begun(begin, plan, manifest), self._try_again)
 
-    def _restore_plan(self, manifest: Manifest | None) -> RestorePlan:
+    def _lineage(self, history: History, origin: str | None) -> str:
+        """The name by which sinks know the job: a job that begins elsewhere is another one."""
+        if history.last_begin is not None:
+            return history.last_begin.lineage
+        lineage = self._options.lineage
+        return lineage if origin is None else f"{lineage}-{self._leader[:12]}"
+
+    def _restore_plan(self, manifest: Manifest | None, origin: str | None) -> RestorePlan:
         if manifest is None:
             return RestorePlan({}, ())
-        return plan_restore(manifest, self._job, self._options.restore.allow_dropped)
+        place = None if origin is None else place_of(origin)[0]
+        allowed = self._options.restore.allow_dropped
+        return plan_restore(manifest, self._job, allowed, origin=place)
 
     def _begun(self, begin: Begin, plan: RestorePlan, manifest: Manifest | None) -> None:
         """The slot is won: this leader owns the job, and this attempt is the current one."""
@@ -244,31 +281,33 @@ class Coordinator:
         number = Attempt(begin.attempt)
         wall = self._ports.clock.wall()
         self.attempts.append(AttemptRecord(number, begin.restored_from, wall, plan.report))
+        options = replace(self._options, lineage=begin.lineage)
         self._attempt = RunningAttempt(
             number,
             Epoch(begin.next_epoch),
             self._job,
-            self._options,
+            options,
             self._ports,
             self._claims,
             manifest,
             self,
         )
         self.status = Status.LAUNCHING
+        is_held = self._requests.begun(self._attempt, manifest)
         self._sweep(number)
-        options = self._options
         self._cluster.launch(
-            Deployment(self._job, number, options.lineage, plan.states, options.tuning)
+            Deployment(self._job, number, begin.lineage, plan.states, options.tuning, is_held)
         )
 
     def _sweep(self, attempt: Attempt) -> None:
         """Delete what older attempts left behind and no kept epoch reaches."""
         storage, retain = self._ports.storage, self._options.snapshots.retain
         places = [record.manifest for record in self._claims.history.lineage_epochs()][-retain:]
+        pinned = self._requests.savepoints.pinned()
 
         def work() -> list[tuple[FileRef, Manifest]]:
             kept = [(place, read_manifest(storage, place)) for place in places]
-            for path in orphans(storage, kept, attempt):
+            for path in orphans(storage, kept, attempt, pinned):
                 storage.delete(path)
             return kept
 
@@ -280,14 +319,24 @@ class Coordinator:
 
     def running(self) -> None:
         self.status = Status.RUNNING
+        self._requests.running()
+
+    def wanted_epoch(self) -> int | None:
+        return self._requests.savepoints.wanted_epoch()
+
+    def is_saving(self) -> bool:
+        return self._requests.savepoints.is_busy
 
     def recorded(self, records: list[EpochRecord]) -> None:
         self.records.extend(records)
 
-    def committed(self, place: FileRef, manifest: Manifest) -> None:
+    def committed(self, place: FileRef, manifest: Manifest, *, is_last: bool) -> None:
         assert self._attempt is not None
         self._strategy.on_progress()
-        paths = self._retention.completed(place, manifest, self._attempt.pending_files())
+        self._requests.committed(manifest, self._job, is_last=is_last)
+        pinned = self._requests.savepoints.pinned()
+        pending = self._attempt.pending_files()
+        paths = self._retention.completed(place, manifest, pending, pinned)
         storage = self._ports.storage
 
         def work() -> None:
@@ -301,9 +350,11 @@ class Coordinator:
     def failed(self, error: Exception) -> None:
         """The attempt has ended as a whole."""
         assert self._attempt is not None
-        self._cluster.stop(self._attempt.number)
+        self._cluster.end(self._attempt.number)
         self._close_attempt(str(error))
-        if isinstance(error, DamagedFileError) and not self._may_fall_back():
+        is_damage = isinstance(error, DamagedFileError)
+        # What cannot be restored cannot be restored again either.
+        if isinstance(error, RestoreError) and not (is_damage and self._may_fall_back()):
             self._fail_job(error)
         else:
             self._try_again(error)
@@ -318,6 +369,19 @@ class Coordinator:
     def finished(self) -> None:
         self._close_attempt("")
         self._end(Status.FINISHED)
+
+    def halted(self) -> None:
+        assert self._attempt is not None
+        job = self._requests.halted()
+        if job is None:
+            self._close_attempt("stopped")
+            self._end(Status.STOPPED)
+            return
+        self._job = job
+        self._cluster.end(self._attempt.number)
+        self._close_attempt("rescaled")
+        self.status = Status.RESTARTING
+        self._load()
 
     # ------------------------------------------------------------ ends
 
@@ -343,7 +407,7 @@ class Coordinator:
     def _fenced(self, slot: int) -> None:
         if self._attempt is not None and not self._attempt.is_over:
             self._attempt.end("another leader took over")
-            self._cluster.stop(self._attempt.number)
+            self._cluster.end(self._attempt.number)
         self._close_attempt("another leader took over")
         self._fail_job(
             FencedError(
@@ -369,14 +433,17 @@ class Coordinator:
         self._end(Status.FAILED)
 
     def _end(self, status: Status) -> None:
-        if not self.status.is_final:
-            self._restart_at = None
-            self.status = status
+        if self.status.is_final:
+            return
+        self._restart_at = None
+        self.status = status
+        self._requests.end(status.value, self.error, is_orderly=status.is_orderly)
 
     def check_invariants(self) -> None:
         if self._attempt is None:
             return
         self._attempt.check_invariants()
+        self._requests.savepoints.check_invariants()
         begin = self._claims.history.last_begin
         assert begin is not None, "an attempt runs without its begin"
         assert begin.attempt >= self._attempt.number, "an attempt runs before its begin"

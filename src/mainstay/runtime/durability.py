@@ -2,8 +2,8 @@
 
 Segments are turned into columns in slices on the loop (it holds the interpreter, so it must be
 short and often) and written beside it. A segment is written once; an epoch is acknowledged when
-every segment of its cut is durable. A segment whose write failed stays in the chain and is
-written with the next epoch, so a failed epoch loses nothing.
+every segment of its cut is durable and every late part of it is known. A segment whose write
+failed stays in the chain and is written with the next epoch, so a failed epoch loses nothing.
 """
 
 from __future__ import annotations
@@ -37,7 +37,13 @@ class PendingEpoch:
 
     @property
     def is_durable(self) -> bool:
-        return all(segment.is_durable for _, cut in self.cuts for segment in cut.segments)
+        return all(cut.is_durable for _, cut in self.cuts)
+
+    @property
+    def failure(self) -> str | None:
+        """Why a late part of it was given up; None if none was."""
+        failures = (cut.late.failure for _, cut in self.cuts if cut.late is not None)
+        return next((failure for failure in failures if failure is not None), None)
 
 
 class Durability:
@@ -52,10 +58,16 @@ class Durability:
         self._encoding: Iterator[list[StateTable]] | None = None
         self._taken: set[tuple[str, str]] = set()
         self._leftovers: list[Any] = []
+        self._early_bytes = 0
+
+    @property
+    def _waits_for_late_parts(self) -> bool:
+        return any(cut.late is not None for pending in self._pending for _, cut in pending.cuts)
 
     def begin(self, pending: PendingEpoch) -> None:
         """Take over a cut; its undurable segments are queued unless they were taken before."""
         self._pending.append(pending)
+        pending.size_bytes, self._early_bytes = self._early_bytes, 0
         for operator, cut in pending.cuts:
             for segment in cut.segments:
                 place = (operator.uid, segment.id)
@@ -64,8 +76,25 @@ class Durability:
                     self._queue.append((operator, segment))
         self._acknowledge_durable()
 
+    def write_early(self, operator: StatefulOperator, segment: Segment) -> None:
+        """Make a segment durable before any cut holds it."""
+        self._taken.add((operator.uid, segment.id))
+        self._queue.append((operator, segment))
+
+    def is_writing(self, operator: StatefulOperator) -> bool:
+        """Whether a segment of this operator is on its way."""
+        return any(uid == operator.uid for uid, _ in self._taken)
+
+    def tend(self, operators: list[StatefulOperator]) -> None:
+        """Start what databases need done beside the loop."""
+        for operator in operators:
+            while (upkeep := operator.upkeep(self._ports.storage)) is not None:
+                self._ports.background.submit(upkeep.work, upkeep.done, upkeep.failed)
+
     def step(self) -> bool:
         """Convert one slice, or let go of one part; False when there is nothing to do."""
+        if self._waits_for_late_parts:
+            self._look_at_late_parts()
         if self._leftovers:
             # Freeing a large segment in one go would hold the loop up.
             self._leftovers.pop()
@@ -91,7 +120,7 @@ class Durability:
         def done(ref: SegmentRef) -> None:
             self._taken.discard(place)
             self._leftovers.extend(operator.leftovers(segment))
-            segment.written(ref)
+            operator.written(segment, ref, tables)
             self._count(segment, ref.file.size_bytes)
             self._acknowledge_durable()
 
@@ -108,6 +137,7 @@ class Durability:
             if any(segment in cut.segments for _, cut in pending.cuts):
                 pending.size_bytes += size_bytes
                 return
+        self._early_bytes += size_bytes
 
     def _acknowledge_durable(self) -> None:
         for pending in [pending for pending in self._pending if pending.is_durable]:
@@ -116,6 +146,13 @@ class Durability:
             async_s = self._ports.clock.monotonic() - pending.started
             figures = Figures(pending.alignment_s, pending.sync_s, async_s, pending.size_bytes)
             self._acknowledged(pending.epoch, states, figures)
+
+    def _look_at_late_parts(self) -> None:
+        for pending in list(self._pending):
+            if (reason := pending.failure) is not None:
+                self._pending.remove(pending)
+                self._declined(pending.epoch, reason)
+        self._acknowledge_durable()
 
     def _give_up(self, segment: Segment, reason: str) -> None:
         hopeless = [

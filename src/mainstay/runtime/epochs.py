@@ -13,6 +13,9 @@ from mainstay.runtime.messages import Acknowledge, Epoch, Figures
 from mainstay.runtime.options import SnapshotOptions
 from mainstay.snapshot.manifest import SubtaskState
 
+URGENT_S = 1.0
+"""How long after a failed epoch the next is triggered, if somebody waits for one."""
+
 Subtask = tuple[str, int]
 """A task's id and the number of one of its subtasks."""
 
@@ -33,14 +36,20 @@ class EpochRecord:
 
 @dataclass(slots=True, eq=False)
 class PendingEpoch:
-    """An epoch under way. ``sources`` is what the coordinator knew of them at the trigger."""
+    """An epoch under way. ``sources`` is what the coordinator knew of them at the trigger.
+
+    ``counts_from`` is when the time it may take began: its start, unless it had to wait.
+    ``is_final`` is the epoch after the end of all input, ``is_last`` the one to halt with.
+    """
 
     epoch: Epoch
     started: float
+    counts_from: float
     triggered_at: float
     waiting: set[Subtask]
     sources: Mapping[str, Any]
     is_final: bool = False
+    is_last: bool = False
     is_committing: bool = False
     states: dict[Subtask, Mapping[str, SubtaskState]] = field(default_factory=dict)
     figures: dict[Subtask, Figures] = field(default_factory=dict)
@@ -75,17 +84,29 @@ class EpochBook:
         periodic = self._last_trigger + self._options.every_s
         return max(periodic, self._last_end + self._options.min_pause_s)
 
+    def next_urgent_trigger(self) -> float | None:
+        """When an epoch that somebody waits for is due: at once, and after a failure soon."""
+        periodic = self.next_trigger()
+        if periodic is None or not self.failures_in_a_row:
+            return None if periodic is None else self._last_trigger
+        return min(periodic, self._last_end + URGENT_S)
+
     def next_timeout(self) -> float | None:
         open_epochs = [p for p in self.pending.values() if not p.is_committing]
-        return min((p.started + self._options.timeout_s for p in open_epochs), default=None)
+        return min((p.counts_from + self._options.timeout_s for p in open_epochs), default=None)
 
     def expired(self, now: float) -> list[Epoch]:
         """Epochs past their time. One that is being committed can only succeed or be refused."""
         return [
             pending.epoch
             for pending in self.pending.values()
-            if not pending.is_committing and now >= pending.started + self._options.timeout_s
+            if not pending.is_committing and now >= pending.counts_from + self._options.timeout_s
         ]
+
+    def postpone(self, now: float) -> None:
+        """The job waits for something outside: the time that pending epochs may take begins now."""
+        for pending in self.pending.values():
+            pending.counts_from = now
 
     @property
     def has_failed_too_often(self) -> bool:
@@ -94,11 +115,18 @@ class EpochBook:
     # ------------------------------------------------------------ what
 
     def begin(
-        self, now: float, wall: float, sources: Mapping[str, Any], *, is_final: bool
+        self,
+        now: float,
+        wall: float,
+        sources: Mapping[str, Any],
+        *,
+        is_final: bool,
+        is_last: bool = False,
     ) -> PendingEpoch:
         epoch = self.next_epoch
         self.next_epoch = Epoch(epoch + 1)
-        pending = PendingEpoch(epoch, now, wall, set(self._subtasks), sources, is_final)
+        waiting = set(self._subtasks)
+        pending = PendingEpoch(epoch, now, now, wall, waiting, sources, is_final, is_last)
         self.pending[epoch] = pending
         self._last_trigger = now
         return pending
@@ -119,7 +147,8 @@ class EpochBook:
 
     @property
     def final_is_pending(self) -> bool:
-        return any(pending.is_final for pending in self.pending.values())
+        """Whether an epoch is under way after which there is to be no other."""
+        return any(pending.is_final or pending.is_last for pending in self.pending.values())
 
     def oldest_whole(self) -> PendingEpoch | None:
         """The oldest epoch that everyone has acknowledged and that is not in the log yet."""
@@ -129,11 +158,12 @@ class EpochBook:
     def pending_files(self) -> list[str]:
         """The files that pending epochs reach."""
         return [
-            segment.file.path
+            file.path
             for pending in self.pending.values()
             for states in pending.states.values()
             for state in states.values()
             for segment in state.chain
+            for file in segment.files()
         ]
 
     def complete(self, epoch: Epoch, now: float) -> tuple[EpochRecord, list[EpochRecord]]:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from mainstay.errors import DamagedFileError, HistoryExistsError, RestoreError
 from mainstay.runtime.options import RestoreOptions
+from mainstay.runtime.origin import load_origin, place_of
+from mainstay.runtime.ports import Open
 from mainstay.snapshot.checked import read_manifest
 from mainstay.snapshot.commitlog import read_history
 from mainstay.snapshot.history import EpochCommitted, History
@@ -16,12 +18,16 @@ from mainstay.snapshot.storage import Storage
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """The log, the epoch that was chosen from it, and its manifest or what is wrong with it."""
+    """The log, the epoch that was chosen from it, and its manifest or what is wrong with it.
+
+    With an ``origin`` there is no such epoch: the manifest is that of the origin.
+    """
 
     history: History
     chosen: EpochCommitted | None = None
     manifest: Manifest | None = None
     damage: DamagedFileError | None = None
+    origin: str | None = None
 
     @property
     def is_finished(self) -> bool:
@@ -29,12 +35,24 @@ class Loaded:
         return self.history.finished and self.chosen == self.history.latest_epoch
 
 
-def load(storage: Storage, choose: Callable[[History], EpochCommitted | None]) -> Loaded:
-    """Read the log and the manifest of the chosen epoch. Runs beside the loop."""
+def load(
+    storage: Storage,
+    choose: Callable[[History], EpochCommitted | None],
+    origin: str | None,
+    open_place: Open,
+) -> Loaded:
+    """Read the log and the manifest of the chosen epoch. Runs beside the loop.
+
+    Where there is no epoch, what counts is the origin that the log or else the user names.
+    """
     history = read_history(storage)
     chosen = choose(history)
     if chosen is None:
-        return Loaded(history)
+        start = origin if history.last_begin is None else history.origin
+        if start is None:
+            return Loaded(history)
+        place, _ = place_of(start)
+        return Loaded(history, manifest=load_origin(open_place(place), start), origin=start)
     try:
         return Loaded(history, chosen, read_manifest(storage, chosen.manifest))
     except DamagedFileError as damage:
@@ -52,6 +70,12 @@ def choose_first(
         raise RestoreError(
             f"restore={start!r} was asked for, but the snapshot directory has no history. Use "
             'restore="latest-or-new" to start fresh where there is none.'
+        )
+    if start == "new" and options.origin is not None:
+        raise HistoryExistsError(
+            f"restore={options.origin!r} starts a new history, but the snapshot directory holds "
+            f'that of job {history.last_begin.job!r}. Go on from it with restore="latest", or '
+            "choose another directory for the job that starts from there."
         )
     if start == "new":
         raise HistoryExistsError(

@@ -15,6 +15,7 @@ from typing import Any, NewType, TypeAlias
 
 import pyarrow as pa
 
+from mainstay.runtime.status import Problem
 from mainstay.snapshot.manifest import SubtaskState
 
 Attempt = NewType("Attempt", int)
@@ -70,10 +71,21 @@ class Credit:
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
-    """Begin an epoch: the sources of the worker note their positions and emit the marker."""
+    """Begin an epoch: the sources of the worker note their positions and emit the marker.
+
+    After the ``is_last`` one they read nothing more: the attempt halts with that epoch.
+    """
 
     attempt: Attempt
     epoch: Epoch
+    is_last: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """Take the input for ended where it stands: what operators hold back is to be flushed."""
+
+    attempt: Attempt
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +192,16 @@ class Committed:
     epoch: Epoch
     task: str
     subtask: int
+
+
+@dataclass(frozen=True, slots=True)
+class SinkProblem:
+    """What a subtask's sink waits for; None when that is over."""
+
+    attempt: Attempt
+    uid: str
+    subtask: int
+    problem: Problem | None
 
 
 @dataclass(frozen=True, slots=True)

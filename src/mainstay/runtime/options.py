@@ -33,12 +33,15 @@ class RestartOptions:
 class RestoreOptions:
     """What to start from: "new", "latest", "latest-or-new", or the number of an epoch.
 
-    ``fall_back`` allows an older epoch in the place of one whose files are damaged.
+    ``fall_back`` allows an older epoch in the place of one whose files are damaged. ``origin`` is
+    the savepoint, or the other job's directory, that a new history starts from (``start`` is
+    "new" then).
     """
 
     start: str | int = "new"
     allow_dropped: frozenset[str] = frozenset()
     fall_back: bool = False
+    origin: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from mainstay.errors import SnapshotStorageError
 from mainstay.snapshot.storage import Storage
 
 COORDINATOR = -1
@@ -43,6 +44,15 @@ class Background(Protocol):
         """
 
 
+Open = Callable[[str], Storage]
+"""Open the storage at a place other than the job's own: that of a savepoint."""
+
+
+def nowhere(place: str) -> Storage:
+    """For a world that has no other places."""
+    raise SnapshotStorageError(f"cannot open {place!r}: this drive has the job's storage only.")
+
+
 Send = Callable[[int, Any], None]
 """Send a message to a worker or the coordinator: in order per pair, at most once."""
 
@@ -55,3 +65,4 @@ class Ports:
     background: Background
     send: Send
     storage: Storage
+    open: Open = nowhere

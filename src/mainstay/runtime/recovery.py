@@ -1,20 +1,27 @@
 """Recovery: from a manifest to what each subtask of a job starts from.
 
 Operators are matched by uid, states by name. An added state starts empty; a dropped one needs an
-explicit word; anything that does not fit is refused before a worker starts.
+explicit word; a state of another type is converted where that loses nothing or migrated by a
+function of the job's author (``upgrade``); anything else is refused before a worker starts.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from mainstay.errors import RestoreError
 from mainstay.runtime.spec import JobSpec, OperatorSpec
 from mainstay.runtime.stateful import RestoredState
-from mainstay.snapshot.manifest import Manifest, OperatorState, StateSchema
-from mainstay.state.declaration import StateInfo
+from mainstay.runtime.upgrading import StoredAs
+from mainstay.snapshot.manifest import Manifest, OperatorState, OperatorUnits
 from mainstay.state.keygroups import HASH_ID, range_of
+from mainstay.state.operator import decode_units, encode_units
 from mainstay.state.redistribution import redistribute
+from mainstay.state.rekeying import plan_keys
+from mainstay.state.upgrade import StateUpgrade, plan_state, schema_of
+
+__all__ = ["RestorePlan", "key_type_of", "plan_restore", "schema_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +33,17 @@ class RestorePlan:
 
 
 def plan_restore(
-    manifest: Manifest, job: JobSpec, allow_dropped: frozenset[str], *, rewrite: bool = False
+    manifest: Manifest,
+    job: JobSpec,
+    allow_dropped: frozenset[str],
+    *,
+    rewrite: bool = False,
+    origin: str | None = None,
 ) -> RestorePlan:
-    """Match a manifest with a job, or say why they do not fit."""
+    """Match a manifest with a job, or say why they do not fit.
+
+    ``origin`` is where the files are that it names, if they are not the job's own.
+    """
     _check_key_groups(manifest, job)
     report: list[str] = []
     states: dict[tuple[str, int], RestoredState] = {}
@@ -40,16 +55,19 @@ def plan_restore(
         if stored is None:
             report.append(f"added operator {uid!r}: starts empty")
             continue
-        dropped = _match_states(stored, operator, allow_dropped, report)
-        restored = _distribute(stored, parallelism, manifest.max_parallelism, rewrite or dropped)
-        states.update({(uid, subtask): state for subtask, state in enumerate(restored)})
+        match = _match(stored, operator, allow_dropped)
+        report.extend(match.report)
+        if stored.parallelism != parallelism and _holds_state(stored):
+            report.append(
+                f"rescaled operator {uid!r} from {stored.parallelism} to {parallelism} subtasks"
+            )
+        restored = _distribute(stored, match, parallelism, manifest.max_parallelism, rewrite)
+        for subtask, state in enumerate(restored):
+            is_foreign = origin is not None
+            states[(uid, subtask)] = replace(
+                state, rewrite=state.rewrite or is_foreign, origin=origin
+            )
     return RestorePlan(states, tuple(report))
-
-
-def schema_of(info: StateInfo) -> StateSchema:
-    """How a manifest describes a declared state."""
-    map_key = info.map_key.ddl if info.map_key is not None else None
-    return StateSchema(info.name, info.kind, info.value.ddl, map_key, info.redistribute)
 
 
 def key_type_of(operator: OperatorSpec) -> str | None:
@@ -91,67 +109,97 @@ def _drop_operator(stored: OperatorState, allowed: frozenset[str], report: list[
     report.append(f"dropped operator {stored.uid!r} with its states {names}")
 
 
-def _match_states(
-    stored: OperatorState, operator: OperatorSpec, allowed: frozenset[str], report: list[str]
-) -> bool:
-    """Check every stored state against its declaration; True when one was dropped."""
-    declared = {info.name: schema_of(info) for info in operator.states}
-    key_type = key_type_of(operator)
-    if stored.key_type != key_type and any(subtask.chain for subtask in stored.subtasks):
-        raise RestoreError(
-            f"operator {stored.uid!r} was keyed by {stored.key_type}, and is now keyed by "
-            f"{key_type}. Key it by {stored.key_type} as before, or give it another uid to start "
-            "empty."
+@dataclass(frozen=True, slots=True)
+class _Match:
+    """What becomes of a stored operator."""
+
+    upgrades: tuple[StateUpgrade, ...]
+    keys: str
+    has_dropped: bool
+    report: tuple[str, ...]
+
+    @property
+    def is_upgrade(self) -> bool:
+        return self.keys != "same" or any(
+            upgrade.is_needed for upgrade in self.upgrades if upgrade.info.is_keyed
         )
-    dropped = False
+
+
+def _match(stored: OperatorState, operator: OperatorSpec, allowed: frozenset[str]) -> _Match:
+    """Check every stored state against its declaration."""
+    declared = {info.name: info for info in operator.states}
+    keys = "same"
+    if any(subtask.chain for subtask in stored.subtasks):
+        key = operator.key
+        declared_key = None if key is None else key.type
+        has_function = key is not None and key.migrate is not None
+        keys = plan_keys(stored.uid, stored.key_type, declared_key, has_function)
+    report = []
+    if keys != "same":
+        report.append(
+            f"{keys} the key of operator {stored.uid!r}: {stored.key_type} to "
+            f"{key_type_of(operator)}"
+        )
+    upgrades = []
+    gone = [state.name for state in stored.states if state.name not in declared]
     for state in stored.states:
         name = f"{stored.uid}.{state.name}"
         if state.name in declared:
-            _check_same(name, state, declared[state.name])
-        elif name in allowed:
-            dropped = True
-            report.append(f"dropped state {name!r}")
+            upgrades.append(plan_state(name, state, declared[state.name], allowed))
+            report.append(upgrades[-1].line(name))
         else:
-            raise RestoreError(
-                f"state {name!r} is in the snapshot, but operator {stored.uid!r} no longer "
-                f"declares it. Declare it again, or drop it for good with "
-                f"allow_dropped=[{name!r}]."
-            )
+            _check_dropped(name, stored.uid, allowed)
+            report.append(f"dropped state {name!r}")
     known = {state.name for state in stored.states}
     report.extend(
         f"added state '{stored.uid}.{name}': starts empty" for name in declared if name not in known
     )
-    return dropped
+    return _Match(tuple(upgrades), keys, bool(gone), tuple(report))
 
 
-def _check_same(name: str, stored: StateSchema, declared: StateSchema) -> None:
-    if stored == declared:
-        return
-    raise RestoreError(
-        f"state {name!r} was stored as {_described(stored)} and is now declared as "
-        f"{_described(declared)}. Declare it as before, or give it another name to start empty."
-    )
-
-
-def _described(state: StateSchema) -> str:
-    types = state.value_type
-    if state.map_key_type is not None:
-        types = f"{state.map_key_type} to {state.value_type}"
-    how = f" ({state.redistribute})" if state.redistribute is not None else ""
-    return f"{state.kind} of {types}{how}"
+def _check_dropped(name: str, uid: str, allowed: frozenset[str]) -> None:
+    if name not in allowed:
+        raise RestoreError(
+            f"state {name!r} is in the snapshot, but operator {uid!r} no longer declares it. "
+            f"Declare it again, or drop it for good with allow_dropped=[{name!r}]."
+        )
 
 
 def _distribute(
-    stored: OperatorState, parallelism: int, max_parallelism: int, rewrite: bool
+    stored: OperatorState, match: _Match, parallelism: int, max_parallelism: int, rewrite: bool
 ) -> list[RestoredState]:
     """Give each new subtask the parts of the old chains that lie in its key-groups."""
-    units = redistribute([subtask.units for subtask in stored.subtasks], parallelism)
+    units = redistribute(_upgraded_units(stored, match.upgrades), parallelism)
+    rewrite = rewrite or match.has_dropped or match.is_upgrade
+    stored_as = StoredAs(stored.key_type, stored.states) if match.is_upgrade else None
+    refs = [ref for old in stored.subtasks for ref in old.chain]
     restored = []
     for subtask in range(parallelism):
         groups = range_of(subtask, parallelism, max_parallelism)
-        clipped = (
-            ref.clipped(groups.first, groups.last) for old in stored.subtasks for ref in old.chain
-        )
+        clipped = (ref.clipped(groups.first, groups.last) for ref in refs)
         chain = tuple(ref for ref in clipped if ref is not None)
-        restored.append(RestoredState(chain, units[subtask], rewrite))
+        if match.keys == "migrated":
+            # A new key may be in any key-group, so what is whose is known only after reading.
+            chain = tuple(refs)
+        restored.append(RestoredState(chain, units[subtask], rewrite, stored_as=stored_as))
     return restored
+
+
+def _upgraded_units(
+    stored: OperatorState, upgrades: Sequence[StateUpgrade]
+) -> list[dict[str, OperatorUnits]]:
+    """The operator state of each old subtask, in the declared types. It is short by its nature."""
+    needed = {each.info.name: each for each in upgrades if each.is_needed}
+    return [
+        {
+            name: _upgraded(units, needed[name]) if name in needed else units
+            for name, units in subtask.units.items()
+        }
+        for subtask in stored.subtasks
+    ]
+
+
+def _upgraded(units: OperatorUnits, upgrade: StateUpgrade) -> OperatorUnits:
+    values, keep = upgrade.values(decode_units(units.data))
+    kept = values.filter(keep)
+    return replace(units, count=len(kept), data=encode_units(kept))

@@ -6,7 +6,7 @@ order they were sent, which ties the notes in a manifest to the state of the rea
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from mainstay.errors import SourceError
@@ -15,8 +15,6 @@ from mainstay.runtime.messages import AssignSplits, Attempt
 from mainstay.runtime.ports import Ports
 from mainstay.runtime.spec import JobSpec
 from mainstay.runtime.splits import SplitBook
-
-REPLAN_S = 1.0
 
 
 class Sourcing:
@@ -33,7 +31,7 @@ class Sourcing:
         self._attempt = attempt
         self._ports = ports
         self._failed = failed
-        self._replan_at: float | None = None
+        self._replan_at: dict[str, float] = {}
         self._sources: dict[str, tuple[Source, SplitBook]] = {}
         for task, operator in job.operators():
             if operator.source is not None:
@@ -57,30 +55,34 @@ class Sourcing:
                 self._plan(uid, source, book)
 
     def tick(self, now: float) -> None:
-        if self._replan_at is None or now < self._replan_at:
-            return
-        self._replan_at = None
-        for uid, (source, book) in self._sources.items():
-            if not book.bounded:
-                self._plan(uid, source, book)
+        for uid in [uid for uid, due in self._replan_at.items() if now >= due]:
+            # It is due again only when this plan is done: a source is never planned twice at once.
+            del self._replan_at[uid]
+            self._plan(uid, *self._sources[uid])
 
     def deadline(self) -> float | None:
-        return self._replan_at
+        return min(self._replan_at.values(), default=None)
 
     def _plan(self, uid: str, source: Source, book: SplitBook) -> None:
         seen = book.seen
 
-        def done(planned: list[Split]) -> None:
+        def plan() -> tuple[list[Split], Collection[str]]:
+            planned = list(source.plan(seen))
+            return planned, () if source.bounded else source.forget(seen)
+
+        def done(result: tuple[list[Split], Collection[str]]) -> None:
+            planned, forgotten = result
+            book.forget(forgotten)
             self._assign(uid, book, book.assign(planned))
-            if not book.bounded:
-                self._replan_at = self._ports.clock.monotonic() + REPLAN_S
+            if not book.bounded and source.replan_s is not None:
+                self._replan_at[uid] = self._ports.clock.monotonic() + source.replan_s
 
         def failed(error: Exception) -> None:
             self._failed(
                 SourceError(f"source {uid!r} cannot be planned: {type(error).__name__}: {error}")
             )
 
-        self._ports.background.submit(lambda: list(source.plan(seen)), done, failed)
+        self._ports.background.submit(plan, done, failed)
 
     def _assign(self, uid: str, book: SplitBook, shares: list[tuple[Split, ...]]) -> None:
         for subtask, splits in enumerate(shares):

@@ -7,7 +7,7 @@ joins two tasks and stands for one channel (forward) or one per pair of subtasks
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from mainstay.runtime.connector import Sink, Source
 from mainstay.runtime.messages import ChannelId
+from mainstay.state.backends.rocksdb_settings import RocksSettings
 from mainstay.state.declaration import StateInfo
 from mainstay.state.values import ValueType
 
@@ -29,13 +30,15 @@ class OperatorFactory(Protocol):
 class KeySpec:
     """Where the key of a row is found: column numbers, the key's type, and its names.
 
-    ``hidden`` columns hold a key that a function computed; rows do not show them.
+    ``hidden`` columns hold a key that a function computed; rows do not show them. ``migrate``
+    turns a key of another type, as a snapshot may hold it, into one of this type.
     """
 
     columns: tuple[int, ...]
     type: ValueType
     names: tuple[str, ...]
     hidden: bool = False
+    migrate: Callable[[Any], Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,11 +144,15 @@ class TaskSpec:
 
 @dataclass(frozen=True, slots=True)
 class JobSpec:
-    """A whole job. ``tasks`` are in topological order, sources first."""
+    """A whole job. ``tasks`` are in topological order, sources first.
+
+    ``rocksdb`` says that keyed state is kept in RocksDB, and how; None is the heap.
+    """
 
     tasks: tuple[TaskSpec, ...]
     max_parallelism: int
     mode: str
+    rocksdb: RocksSettings | None = None
 
     @property
     def workers(self) -> int:

@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
-from mainstay.errors import ProtocolError, StateTypeError
+from mainstay.errors import MainstayError, ProtocolError, StateTypeError
+from mainstay.runtime.expiry import Expiry
+from mainstay.runtime.late import Late
 from mainstay.runtime.messages import Epoch
 from mainstay.runtime.operators.base import Operator, ProcessContext
+from mainstay.runtime.ports import Clock
 from mainstay.runtime.spec import OperatorSpec
-from mainstay.snapshot.layout import segment_path
+from mainstay.runtime.upgrading import StoredAs, Upgrader
+from mainstay.snapshot.layout import database_file_path, safe_name, segment_path
 from mainstay.snapshot.manifest import FileRef, OperatorUnits, SegmentRef, SubtaskState
+from mainstay.snapshot.savepoint_files import PARQUET_SUFFIX, read_keyed
 from mainstay.snapshot.statefile import StateTable, open_state_file
 from mainstay.snapshot.statewriter import encode_state_file
 from mainstay.snapshot.storage import Storage
 from mainstay.state.backends.heap import HeapBackend
+from mainstay.state.backends.rocksdb import Generation, RocksBackend
+from mainstay.state.backends.rocksdb_checkpoint import read_checkpoint
+from mainstay.state.backends.rocksdb_settings import RocksSettings
 from mainstay.state.chain import Segment, SegmentChain
+from mainstay.state.elements import without_expired
 from mainstay.state.keygroups import HASH_ID, KeyGroupRange
 from mainstay.state.merge import merge
+from mainstay.state.operations import STORED_AS
 from mainstay.state.operator import OperatorList
+from mainstay.state.ttl_tables import Sweeper
+from mainstay.state.whole import to_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,20 +41,41 @@ class RestoredState:
     """What a subtask of an operator starts from.
 
     ``rewrite`` says that the files belong to somebody else: the first epoch must not build on
-    them.
+    them. ``origin`` is where they are, if not in the job's own storage. ``stored_as`` says what
+    they hold, where that is not what the job declares.
     """
 
     chain: tuple[SegmentRef, ...] = ()
     units: Mapping[str, OperatorUnits] = field(default_factory=dict)
     rewrite: bool = False
+    origin: str | None = field(default=None, kw_only=True)
+    stored_as: StoredAs | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """An operator's part of an epoch, as it was when the marker passed."""
+    """An operator's part of an epoch, as it was when the marker passed.
+
+    Where a part is late its units take the place of those that were copied.
+    """
 
     segments: tuple[Segment, ...]
     units: Mapping[str, list[Any]]
+    late: Late | None = None
+
+    @property
+    def is_durable(self) -> bool:
+        has_all = self.late is None or self.late.is_known
+        return has_all and all(segment.is_durable for segment in self.segments)
+
+
+@dataclass(frozen=True, slots=True)
+class Upkeep:
+    """Something to be done beside the loop; ``done`` and ``failed`` are called on it."""
+
+    work: Callable[[], Any]
+    done: Callable[[Any], None]
+    failed: Callable[[Exception], None]
 
 
 class StatefulOperator:
@@ -56,6 +89,8 @@ class StatefulOperator:
         attempt: int,
         max_parallelism: int,
         groups: KeyGroupRange,
+        rocksdb: RocksSettings | None = None,
+        clock: Clock | None = None,
     ) -> None:
         self.spec = spec
         self.uid = spec.uid
@@ -64,24 +99,58 @@ class StatefulOperator:
         self.chain = SegmentChain()
         self.lists = {info.name: OperatorList(info) for info in spec.states if not info.is_keyed}
         self.view = ProcessContext(spec.uid, subtask, parallelism)
+        if clock is not None:
+            self.view.now_us = lambda: int(clock.wall() * 1_000_000)
         self.backend: HeapBackend | None = None
         self._subtask = subtask
         self._attempt = attempt
         self._max_parallelism = max_parallelism
         self._compactions = 0
+        self.rocksdb: RocksBackend | None = None
+        self._spills = 0
+        self._longest_due: int | None = None
+        self._broken: Exception | None = None
+        self.is_tended = False
+        """Whether something is being done to the database beside the loop."""
         keyed = [info for info in spec.states if info.is_keyed]
-        if spec.key is not None:
+        if spec.key is not None and rocksdb is None:
             self.backend = HeapBackend(keyed, spec.key.type, max_parallelism, self.view)
+        elif spec.key is not None and rocksdb is not None:
+            name = f"{safe_name(spec.uid)}-s{subtask}-a{attempt}"
+            self.backend = self.rocksdb = RocksBackend(
+                keyed, spec.key.type, max_parallelism, self.view, rocksdb, groups, name
+            )
+        self.expiry: Expiry | None = None
+        if self.backend is not None and self.backend.expiring:
+            self.expiry = Expiry(Sweeper(list(self.backend.expiring.values())))
 
     # ------------------------------------------------------------ snapshot
 
     def freeze(self, epoch: Epoch) -> Cut:
         """The synchronous part: O(1) for keyed state, a copy for operator state."""
-        frozen = {} if self.backend is None else self.backend.freeze()
-        if frozen:
-            self.chain.add(Segment(f"a{self._attempt}-s{self._subtask}-e{epoch}", frozen=frozen))
+        self._freeze_keyed(f"e{epoch}")
         units = {name: handle.copy_units() for name, handle in self.lists.items()}
-        return Cut(self.chain.segments, units)
+        return Cut(self.chain.segments, units, self.operator.late())
+
+    def _freeze_keyed(self, name: str) -> Segment | None:
+        frozen = {} if self.backend is None else self.backend.freeze()
+        if not frozen:
+            return None
+        segment = Segment(f"a{self._attempt}-s{self._subtask}-{name}", frozen=frozen)
+        self.chain.add(segment)
+        if self.rocksdb is not None:
+            self.rocksdb.follow(segment.id)
+        return segment
+
+    def spill(self) -> Segment | None:
+        """Freeze the active segment before its epoch ends, if it has grown too large.
+
+        The chain holds it as any other, so the epoch that comes next holds it too.
+        """
+        if self.rocksdb is None or not self.rocksdb.is_large:
+            return None
+        self._spills += 1
+        return self._freeze_keyed(f"p{self._spills}")
 
     def encode(self, segment: Segment) -> Iterator[list[StateTable]]:
         """Columns of a frozen segment, a slice at a time; the tables come last."""
@@ -110,14 +179,26 @@ class StatefulOperator:
         if self.backend is not None:
             self.backend.relieve()
 
+    def written(self, segment: Segment, ref: SegmentRef, tables: list[StateTable]) -> None:
+        """A segment has become durable."""
+        segment.written(ref)
+        if self.rocksdb is not None:
+            self.rocksdb.durable(segment.id, tables)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether more changes would take more memory than there is for them."""
+        return self.rocksdb is not None and self.rocksdb.is_full
+
     def leftovers(self, segment: Segment) -> list[Any]:
         """The parts of a frozen segment, for whoever lets go of them one at a time."""
-        return [part for parts in segment.frozen.values() for part in parts]
+        return [] if self.backend is None else self.backend.leftovers(segment.frozen)
 
     def write(self, storage: Storage, id: str, tables: list[StateTable], base: bool) -> SegmentRef:
         """Make tables durable. Runs beside the loop."""
+        once = [merge([table], to_base=False) if table.repeats else table for table in tables]
         encoded = encode_state_file(
-            tables, is_base=base, max_parallelism=self._max_parallelism, hash_id=HASH_ID
+            once, is_base=base, max_parallelism=self._max_parallelism, hash_id=HASH_ID
         )
         path = segment_path(self.uid, self._subtask, self._attempt, id)
         storage.write(path, encoded.data)
@@ -125,20 +206,90 @@ class StatefulOperator:
         return SegmentRef(id, file, self.groups.first, self.groups.last, encoded.rows, base)
 
     def acknowledged(self, cut: Cut) -> SubtaskState:
-        """What the manifest says of this subtask, once every segment of the cut is durable."""
+        """What the manifest says of this subtask, once the cut is durable."""
         chain = tuple(segment.ref for segment in cut.segments if segment.ref is not None)
         assert len(chain) == len(cut.segments), "a segment is acknowledged before it is durable"
-        units = {name: self.lists[name].encode(kept) for name, kept in cut.units.items()}
-        return SubtaskState(self._subtask, chain, units)
+        units = cut.units if cut.late is None else {**cut.units, **cut.late.units()}
+        encoded = {name: self.lists[name].encode(kept) for name, kept in units.items()}
+        return SubtaskState(self._subtask, chain, encoded)
 
     # ------------------------------------------------------------ compaction
 
     def next_compaction(self, longest: int) -> tuple[tuple[SegmentRef, ...], str, bool]:
         """The run to merge, the id of the result and whether it is a base; empty if none."""
+        if self.rocksdb is not None:
+            # In turn with what is written into the database: see upkeep.
+            self._longest_due = longest
+            return (), "", False
         refs, to_base = self.chain.begin_compaction(longest)
+        return refs, self._next_compaction_id(refs), to_base
+
+    def _next_compaction_id(self, refs: tuple[SegmentRef, ...]) -> str:
         if refs:
             self._compactions += 1
-        return refs, f"a{self._attempt}-s{self._subtask}-c{self._compactions}", to_base
+        return f"a{self._attempt}-s{self._subtask}-c{self._compactions}"
+
+    def upkeep(self, storage: Storage) -> Upkeep | None:
+        """What a database needs done beside the loop, one thing at a time; None if nothing."""
+        if self._broken is not None:
+            raise MainstayError(
+                f"operator {self.uid!r}, subtask {self._subtask}: the local database cannot be "
+                f"written: {self._broken}. Is its disk full? RocksDB(directory=...) names another."
+            ) from self._broken
+        if self.rocksdb is None or self.is_tended:
+            return None
+        compaction = self._due_compaction(storage, self.rocksdb)
+        if compaction is not None:
+            return compaction
+        generation = self.rocksdb.next_generation()
+        return None if generation is None else self._absorption(self.rocksdb, generation)
+
+    def _absorption(self, rocksdb: RocksBackend, generation: Generation) -> Upkeep:
+        def done(_: Any) -> None:
+            self.is_tended = False
+            rocksdb.absorbed(generation)
+
+        def failed(error: Exception) -> None:
+            self._broken = error
+
+        self.is_tended = True
+        return Upkeep(lambda: rocksdb.absorb(generation), done, failed)
+
+    def _due_compaction(self, storage: Storage, rocksdb: RocksBackend) -> Upkeep | None:
+        """A compaction that was asked for. The base of a database's chain is a checkpoint of it.
+
+        What the database does not have yet stays in the chain, and what it has is durable: so a
+        run that reaches the oldest segment stands for just what the database holds.
+        """
+        if self._longest_due is None or self.chain.compacting:
+            return None
+        refs, to_base = self.chain.begin_compaction(self._longest_due, rocksdb.waiting)
+        self._longest_due = None
+        if not refs:
+            return None
+        id = self._next_compaction_id(refs)
+        if to_base:
+            return self._checkpoint(storage, rocksdb, id)
+        return Upkeep(
+            lambda: self.compact(storage, refs, id, False),
+            self.chain.end_compaction,
+            lambda _: self.chain.cancel_compaction(),
+        )
+
+    def _checkpoint(self, storage: Storage, rocksdb: RocksBackend, id: str) -> Upkeep:
+        def work() -> SegmentRef:
+            try:
+                checkpoint = rocksdb.take_checkpoint()
+            finally:
+                # From here on the database may change again; the links are what is stored.
+                self.is_tended = False
+            return rocksdb.store_checkpoint(storage, checkpoint, self._database_path, id)
+
+        self.is_tended = True
+        return Upkeep(work, self.chain.end_compaction, lambda _: self.chain.cancel_compaction())
+
+    def _database_path(self, name: str) -> str:
+        return database_file_path(self.uid, self._subtask, self._attempt, name)
 
     def compact(
         self, storage: Storage, refs: tuple[SegmentRef, ...], id: str, base: bool
@@ -149,8 +300,19 @@ class StatefulOperator:
         for ref in refs:
             for table in read_segment(storage, ref):
                 parts.setdefault(table.name, []).append(table)
+        self._forget_expired(parts)
         merged = [merge(p, to_base=base) for name, p in parts.items() if name in self.names]
         return self.write(storage, id, merged, base)
+
+    def _forget_expired(self, parts: dict[str, list[StateTable]]) -> None:
+        """Put deletions in the place of what has expired, so that a base holds nothing of it."""
+        for info in self.spec.states:
+            if info.ttl is not None and info.name in parts:
+                horizon = self.view.now_us() - info.ttl.lifetime_us
+                kind = STORED_AS[info.kind]
+                parts[info.name] = [
+                    without_expired(table, kind, horizon) for table in parts[info.name]
+                ]
 
     @property
     def names(self) -> frozenset[str]:
@@ -163,9 +325,56 @@ class StatefulOperator:
             if name in self.lists:
                 self.lists[name].restore(stored)
 
+    def read(
+        self, storage: Storage, restored: RestoredState, origin: Storage | None = None
+    ) -> list[StateTable]:
+        """Read what is to be restored, from ``origin`` if it is not in ``storage``.
+
+        Runs beside the loop. A database takes it all in at once. What belongs to somebody else is
+        stored anew there and then, and stands in the place of the chain.
+        """
+        place = storage if origin is None else origin
+        read = self._reading(place, restored.stored_as)
+        if self.rocksdb is None:
+            return [table for ref in restored.chain for table in read(ref)]
+        self.rocksdb.restore(
+            place,
+            restored.chain,
+            read,
+            by_file=not restored.rewrite,
+            by_row=restored.stored_as is not None,
+        )
+        chain = restored.chain
+        if restored.rewrite:
+            id = f"a{self._attempt}-s{self._subtask}-c0"
+            checkpoint = self.rocksdb.take_checkpoint()
+            chain = (self.rocksdb.store_checkpoint(storage, checkpoint, self._database_path, id),)
+        self.chain = SegmentChain.restored(chain)
+        return []
+
+    def _reading(
+        self, place: Storage, stored_as: StoredAs | None
+    ) -> Callable[[SegmentRef], Iterable[StateTable]]:
+        """How a segment is read: as it is, or as rows of the states that the job declares now."""
+        if stored_as is None:
+            return lambda ref: read_segment(place, ref)
+        upgrader = Upgrader(
+            stored_as, self.spec, self.groups, self._max_parallelism, self.view.now_us()
+        )
+
+        def read(ref: SegmentRef) -> Iterator[StateTable]:
+            for table in read_segment(place, ref):
+                rows = upgrader.rows(table)
+                if rows is not None:
+                    yield rows
+
+        return read
+
     def restore_tables(self, tables: list[StateTable], restored: RestoredState) -> Iterator[None]:
         """Apply what was read, a slice at a time."""
         assert self.backend is not None
+        if self.rocksdb is not None:
+            return
         for table in tables:
             if table.name in self.names:
                 yield from self.backend.apply(table)
@@ -174,9 +383,20 @@ class StatefulOperator:
         else:
             self.chain = SegmentChain.restored(restored.chain)
 
+    def close(self) -> None:
+        self.operator.close()
+        if self.expiry is not None:
+            self.expiry.stop()
+        if self.rocksdb is not None:
+            self.rocksdb.close()
 
-def read_segment(storage: Storage, ref: SegmentRef) -> list[StateTable]:
+
+def read_segment(storage: Storage, ref: SegmentRef) -> Iterable[StateTable]:
     """The rows of a segment that may be applied, checked against the manifest."""
+    if ref.parts:
+        return read_checkpoint(storage, ref)
+    if ref.file.path.endswith(PARQUET_SUFFIX):
+        return map(to_rows, read_keyed(storage, ref.file, ref.first_group, ref.last_group))
     file = open_state_file(storage, ref.file)
     return [file.read(name, ref.first_group, ref.last_group) for name in file.states]
 

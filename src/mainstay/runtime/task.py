@@ -24,6 +24,7 @@ from mainstay.runtime.messages import (
     Epoch,
     Figures,
     Marker,
+    SinkProblem,
     TaskMetrics,
 )
 from mainstay.runtime.operators.sink import SinkOperator
@@ -33,6 +34,7 @@ from mainstay.runtime.ports import COORDINATOR, Ports
 from mainstay.runtime.slices import SliceSize
 from mainstay.runtime.spec import TaskSpec
 from mainstay.runtime.stateful import StatefulOperator
+from mainstay.runtime.status import Problem
 from mainstay.snapshot.manifest import SubtaskState
 
 
@@ -67,38 +69,65 @@ class Task:
         self._aligning_since: dict[Epoch, float] = {}
         self._durability = Durability(ports, self._acknowledge, self._decline)
         self._sinks = [m.operator for m in members if isinstance(m.operator, SinkOperator)]
+        self._expiries = [member.expiry for member in members if member.expiry is not None]
+        self._databases = [member for member in members if member.rocksdb is not None]
         self._told_confirmed = Epoch(0)
+        self._told_problems: dict[str, Problem] = {}
         self._rows = 0
+        self._gave_all = False
+        self._is_held = False
+        self._is_drained = False
 
     # ------------------------------------------------------------ the loop
 
     def step(self) -> bool:
         """Do one small thing if outputs have room for what it may emit."""
         progressed = self._durability.step()
+        self._durability.tend(self._databases)
         now = self._ports.clock.monotonic()
         for member in self.members:
             progressed = member.operator.tick(now) or progressed
+        for expiry in self._expiries:
+            if expiry.tick(now):
+                self._spill()
         self._report_confirmed()
+        self._report_problems(now)
         if not self._has_room():
             return progressed
         if isinstance(self._head, SourceOperator):
             return self._step_source(self._head) or progressed
         return self._step_gate() or progressed
 
+    @property
+    def is_pressed(self) -> bool:
+        """Whether more is waiting to be done: then what it emits may wait for company."""
+        return self._gave_all or self.gate.is_ready
+
     def _has_room(self) -> bool:
         """Whether what comes next can be taken: outputs and sinks may hold it back."""
-        return all(output.has_room for output in self.outputs) and not any(
-            sink.is_behind for sink in self._sinks
+        return (
+            all(output.has_room for output in self.outputs)
+            and not any(sink.is_behind for sink in self._sinks)
+            and not any(self._is_catching_up(member) for member in self._databases)
         )
 
+    def _is_catching_up(self, member: StatefulOperator) -> bool:
+        """Whether a database has to take changes in before there may be more of them.
+
+        While storage refuses them it cannot, and waiting would not help.
+        """
+        return member.is_full and (member.is_tended or self._durability.is_writing(member))
+
     def _step_source(self, source: SourceOperator) -> bool:
-        if self.ended:
+        if self.ended or self._is_held:
             return False
-        if source.is_exhausted:
+        if source.is_exhausted or self._is_drained:
             self._end()
             return True
         started = self._ports.clock.monotonic()
-        rows = source.poll(self._slices.rows)
+        asked = self._slices.rows
+        rows = source.poll(asked)
+        self._gave_all = rows is not None and rows >= asked
         if rows:
             self._rows += rows
             self._slices.took(rows, self._ports.clock.monotonic() - started)
@@ -115,11 +144,18 @@ class Task:
             self._slices.took(element.num_rows, self._ports.clock.monotonic() - started)
             for member in self.members:
                 member.relieve()
+            self._spill()
         elif isinstance(element, Marker):
             self._on_marker(number, element.epoch)
         elif self.gate.end(number):
             self._end()
         return True
+
+    def _spill(self) -> None:
+        for member in self._databases:
+            segment = member.spill()
+            if segment is not None:
+                self._durability.write_early(member, segment)
 
     def _end(self) -> None:
         """All input is processed: let every operator flush, and say so downstream."""
@@ -131,13 +167,27 @@ class Task:
         self._tell(Ended(self._attempt, self.spec.id, self.subtask))
 
     def flush(self) -> bool:
-        return sum(output.flush() for output in self.outputs) > 0
+        # The operators first: what they hold back goes out with the rest.
+        held = sum(member.operator.flush() for member in self.members)
+        return held + sum(output.flush() for output in self.outputs) > 0
 
     # ------------------------------------------------------------ snapshots
 
-    def on_trigger(self, epoch: Epoch) -> None:
-        """The coordinator's word, for tasks that start with a source. Finished ones answer too."""
+    def on_trigger(self, epoch: Epoch, *, is_last: bool = False) -> None:
+        """The coordinator's word, for tasks that start with a source. Finished ones answer too.
+
+        After the last epoch nothing is read: it would only be thrown away.
+        """
         self._snapshot(epoch, alignment_s=0.0)
+        self._is_held = self._is_held or is_last
+
+    def hold(self) -> None:
+        """Read nothing at all: the attempt starts from the epoch that the job halts with."""
+        self._is_held = True
+
+    def drain(self) -> None:
+        """The source is taken for ended where it stands; its splits keep their offsets."""
+        self._is_drained = True
 
     def _on_marker(self, number: int, epoch: Epoch) -> None:
         verdict = self._markers.on_marker(number, epoch)
@@ -200,18 +250,30 @@ class Task:
             self._told_confirmed = confirmed
             self._tell(Committed(self._attempt, confirmed, self.spec.id, self.subtask))
 
+    def _report_problems(self, now: float) -> None:
+        for sink in self._sinks:
+            uid, problem = sink.context.uid, sink.problem(now)
+            if problem == self._told_problems.get(uid):
+                continue
+            self._told_problems.pop(uid, None)
+            if problem is not None:
+                self._told_problems[uid] = problem
+            self._tell(SinkProblem(self._attempt, uid, self.subtask, problem))
+
     def metrics(self) -> TaskMetrics:
         return TaskMetrics(self._rows, not self._has_room())
 
     def deadline(self) -> float | None:
         # A source that may not run has no say in when to look again.
-        awake = self.members if self._has_room() else self.members[self.spec.is_source :]
+        is_read = self._has_room() and not self._is_held and not self._is_drained
+        awake = self.members if is_read else self.members[self.spec.is_source :]
         times = [member.operator.deadline() for member in awake]
+        times += [expiry.deadline() for expiry in self._expiries]
         return min((time for time in times if time is not None), default=None)
 
     def close(self) -> None:
         for member in self.members:
-            member.operator.close()
+            member.close()
 
     def check_invariants(self) -> None:
         self.gate.check_invariants()

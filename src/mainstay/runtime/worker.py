@@ -21,6 +21,7 @@ from mainstay.runtime.messages import (
     ChannelId,
     Credit,
     Data,
+    Drain,
     Element,
     Epoch,
     EpochComplete,
@@ -35,7 +36,7 @@ from mainstay.runtime.operators.source import SourceOperator
 from mainstay.runtime.output import OutputChannel
 from mainstay.runtime.ports import COORDINATOR, Ports
 from mainstay.runtime.spec import JobSpec, Tuning
-from mainstay.runtime.stateful import RestoredState, StatefulOperator, read_chain
+from mainstay.runtime.stateful import RestoredState, StatefulOperator
 from mainstay.runtime.task import Task
 from mainstay.snapshot.statefile import StateTable
 
@@ -55,6 +56,8 @@ class Deployment:
     lineage: str
     restored: Restored = field(default_factory=dict)
     tuning: Tuning = field(default_factory=Tuning)
+    is_held: bool = False
+    """Whether sources read nothing: the job is about to halt with what it starts from."""
 
 
 class Worker:
@@ -84,6 +87,9 @@ class Worker:
             if number < spec.parallelism
         ]
         self._route(deployment.job)
+        if deployment.is_held:
+            for task in self.tasks:
+                task.hold()
         self._applying: deque[Iterator[None]] = deque()
         self._reading = 0
         self._is_ready = False
@@ -147,13 +153,17 @@ class Worker:
 
     def _read(self, member: StatefulOperator, state: RestoredState) -> None:
         self._reading += 1
-        storage = self._ports.storage
+        storage, open_place = self._ports.storage, self._ports.open
+
+        def work() -> list[StateTable]:
+            origin = storage if state.origin is None else open_place(state.origin)
+            return member.read(storage, state, origin)
 
         def done(tables: list[StateTable]) -> None:
             self._reading -= 1
             self._applying.append(member.restore_tables(tables, state))
 
-        self._ports.background.submit(lambda: read_chain(storage, state.chain), done, self._fail)
+        self._ports.background.submit(work, done, self._fail)
 
     def _apply_slice(self) -> None:
         for _ in self._applying[0]:
@@ -187,7 +197,8 @@ class Worker:
         progressed = False
         for task in self.tasks:
             progressed = task.step() or progressed
-        return self._flush(idle=not progressed) or progressed
+        is_pressed = progressed and any(task.is_pressed for task in self.tasks)
+        return self._flush(idle=not is_pressed) or progressed
 
     def _report_metrics(self) -> None:
         now = self._ports.clock.monotonic()
@@ -222,10 +233,12 @@ class Worker:
                 self._gates[channel].put(channel, sequence, element, size_bytes)
             case Credit(_, channel, size_bytes):
                 self._senders[channel].grant(size_bytes)
-            case Trigger(_, epoch):
-                for task in self.tasks:
-                    if task.spec.is_source:
-                        task.on_trigger(epoch)
+            case Trigger(_, epoch, is_last):
+                for task in self._source_tasks():
+                    task.on_trigger(epoch, is_last=is_last)
+            case Drain():
+                for task in self._source_tasks():
+                    task.drain()
             case AbortEpoch(_, epoch):
                 for task in self.tasks:
                     task.on_abort(epoch)
@@ -238,6 +251,9 @@ class Worker:
                 self._source(uid).assign(splits, last=last)
             case Release():
                 self._release()
+
+    def _source_tasks(self) -> list[Task]:
+        return [task for task in self.tasks if task.spec.is_source]
 
     def _source(self, uid: str) -> SourceOperator:
         for member in self._members():

@@ -1,0 +1,24 @@
+"""The log of a job's restores: what was matched, added, dropped, converted and migrated."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from mainstay.runtime.status import AttemptRecord
+
+_log = logging.getLogger("mainstay")
+
+
+class RestoreLog:
+    """Told again and again which attempts there are, it logs what each new one starts from."""
+
+    def __init__(self, job: str) -> None:
+        self._job = job
+        self._logged = 0
+
+    def update(self, attempts: Sequence[AttemptRecord]) -> None:
+        for attempt in attempts[self._logged :]:
+            for line in attempt.report:
+                _log.info("job %r, attempt %d: %s", self._job, attempt.attempt, line)
+        self._logged = len(attempts)
