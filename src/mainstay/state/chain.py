@@ -7,6 +7,7 @@ written once; only compaction replaces ids, by one that stands for all of them.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,31 +51,39 @@ class SegmentChain:
             raise ValueError(f"segment {segment.id} is in the chain already")
         self.segments = (*self.segments, segment)
 
-    def begin_compaction(self, longest: int = MAX_CHAIN) -> tuple[tuple[SegmentRef, ...], bool]:
+    def begin_compaction(
+        self, longest: int = MAX_CHAIN, held: Collection[str] = ()
+    ) -> tuple[tuple[SegmentRef, ...], bool]:
         """Choose the run of durable segments to merge, and whether it makes a base.
 
         A chain longer than ``longest`` is due. The run is its newest segment and, going back, each
         that is at most twice the size of all after it: a byte is rewritten only where the run
         grows by half, so the bytes written stay a small multiple of the bytes changed, and what is
-        left grows so fast from one segment to the next older that the chain stays short. A run
+        left grows so fast from one segment to the next older that the chain stays short. (Where
+        the newest is small by chance, the run goes on until twice ``longest`` are left.) A run
         that reaches the oldest segment makes a base. Empty when nothing is due.
+
+        A checkpoint of a database is not merged with others, so a run that reaches one goes on to
+        the oldest segment. ``held`` segments and all after them are left alone.
         """
-        durable = self._durable_prefix()
+        durable = self._durable_prefix(held)
         if self.compacting or len(durable) <= longest:
             return (), False
         refs = [segment.ref for segment in durable if segment.ref is not None]
-        start, run_bytes = len(refs) - 1, refs[-1].file.size_bytes
-        while start > 0 and refs[start - 1].file.size_bytes <= 2 * run_bytes:
+        start, run_bytes = len(refs) - 1, refs[-1].size_bytes
+        while start > 0 and (refs[start - 1].size_bytes <= 2 * run_bytes or start > 2 * longest):
             start -= 1
-            run_bytes += refs[start].file.size_bytes
+            run_bytes += refs[start].size_bytes
+        if any(ref.parts for ref in refs[start:]):
+            start = 0
         if len(refs) - start < 2:
             return (), False
         self.compacting = durable[start:]
         return tuple(refs[start:]), start == 0
 
-    def _durable_prefix(self) -> tuple[Segment, ...]:
+    def _durable_prefix(self, held: Collection[str] = ()) -> tuple[Segment, ...]:
         for position, segment in enumerate(self.segments):
-            if not segment.is_durable:
+            if not segment.is_durable or segment.id in held:
                 return self.segments[:position]
         return self.segments
 

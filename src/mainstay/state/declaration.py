@@ -12,6 +12,10 @@ a running job the methods raise, because there is no key.
 
 Types are Spark DDL strings, ``pyspark.sql.types`` or pyarrow types. Without a type the values
 are pickled: they can be stored and restored, but neither evolved nor read from SQL.
+
+Every declaration takes ``migrate``, a function that turns a value of an older type into one of this
+type when a job is restored (see ``migration``); those of keyed state also take ``ttl``, the time
+after which what was written is no longer there (see ``ttl``).
 """
 
 from __future__ import annotations
@@ -22,6 +26,8 @@ from typing import Any, ClassVar, NoReturn, Protocol
 
 from mainstay.errors import GraphError, MainstayError
 from mainstay.state.freezing import check_map_key
+from mainstay.state.migration import Migration
+from mainstay.state.ttl import Ttl
 from mainstay.state.values import ValueType
 
 REDISTRIBUTIONS = ("split", "union", "broadcast")
@@ -46,6 +52,8 @@ class StateInfo:
     function: Any = None
     redistribute: str | None = None
     queryable: bool = False
+    ttl: Ttl | None = None
+    migrate: Migration | None = None
 
     @property
     def is_keyed(self) -> bool:
@@ -58,16 +66,32 @@ class StateDeclaration:
     kind: ClassVar[str]
     keyed: ClassVar[bool] = True
 
-    def __init__(self, value_type: Any = None, *, queryable: bool = False) -> None:
+    def __init__(
+        self,
+        value_type: Any = None,
+        *,
+        queryable: bool = False,
+        ttl: str | float | Ttl | None = None,
+        migrate: Callable[[Any], Any] | Migration | None = None,
+    ) -> None:
         self.name = "?"
         self.value_type = ValueType.of(value_type)
         self.queryable = queryable
+        self.ttl = Ttl.of(ttl)
+        self.migrate = Migration.of(migrate, self.value_type)
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
 
     def info(self) -> StateInfo:
-        return StateInfo(self.name, self.kind, self.value_type, queryable=self.queryable)
+        return StateInfo(
+            self.name,
+            self.kind,
+            self.value_type,
+            queryable=self.queryable,
+            ttl=self.ttl,
+            migrate=self.migrate,
+        )
 
     def _unbound(self, *_: Any) -> NoReturn:
         raise MainstayError(
@@ -92,12 +116,15 @@ class ValueState(StateDeclaration):
     def clear(self) -> None:
         self._unbound()
 
-    def get_many(self, keys: Iterable[Any]) -> list[Any]:
+    def get_many(self, keys: Iterable[Any], default: Any = None) -> list[Any]:
         """The values of many keys of the batch at hand, for functions over batches."""
         self._unbound()
 
     def put_many(self, keys: Iterable[Any], values: Iterable[Any]) -> None:
-        """Store the values of many keys of the batch at hand; None clears. All or none."""
+        """Store the values of many keys of the batch at hand; None clears. All or none.
+
+        Both may be lists, numpy arrays or Arrow arrays.
+        """
         self._unbound()
 
 
@@ -130,16 +157,20 @@ class MapState(StateDeclaration):
     kind = "map"
 
     def __init__(
-        self, key_type: Any = None, value_type: Any = None, *, queryable: bool = False
+        self,
+        key_type: Any = None,
+        value_type: Any = None,
+        *,
+        queryable: bool = False,
+        ttl: str | float | Ttl | None = None,
+        migrate: Callable[[Any], Any] | Migration | None = None,
     ) -> None:
-        super().__init__(value_type, queryable=queryable)
+        super().__init__(value_type, queryable=queryable, ttl=ttl, migrate=migrate)
         self.map_key_type = ValueType.of(key_type)
         check_map_key(self.map_key_type.arrow)
 
     def info(self) -> StateInfo:
-        return StateInfo(
-            self.name, self.kind, self.value_type, self.map_key_type, queryable=self.queryable
-        )
+        return replace(super().info(), map_key=self.map_key_type)
 
     def get(self, key: Any, default: Any = None) -> Any:
         self._unbound()
@@ -172,15 +203,19 @@ class ReducingState(StateDeclaration):
     kind = "reducing"
 
     def __init__(
-        self, value_type: Any, function: Callable[[Any, Any], Any], *, queryable: bool = False
+        self,
+        value_type: Any,
+        function: Callable[[Any, Any], Any],
+        *,
+        queryable: bool = False,
+        ttl: str | float | Ttl | None = None,
+        migrate: Callable[[Any], Any] | Migration | None = None,
     ) -> None:
-        super().__init__(value_type, queryable=queryable)
+        super().__init__(value_type, queryable=queryable, ttl=ttl, migrate=migrate)
         self.function = function
 
     def info(self) -> StateInfo:
-        return StateInfo(
-            self.name, self.kind, self.value_type, function=self.function, queryable=self.queryable
-        )
+        return replace(super().info(), function=self.function)
 
     def add(self, value: Any) -> None:
         self._unbound()
@@ -198,15 +233,19 @@ class AggregatingState(StateDeclaration):
     kind = "aggregating"
 
     def __init__(
-        self, function: AggregateFunction, accumulator: Any = None, *, queryable: bool = False
+        self,
+        function: AggregateFunction,
+        accumulator: Any = None,
+        *,
+        queryable: bool = False,
+        ttl: str | float | Ttl | None = None,
+        migrate: Callable[[Any], Any] | Migration | None = None,
     ) -> None:
-        super().__init__(accumulator, queryable=queryable)
+        super().__init__(accumulator, queryable=queryable, ttl=ttl, migrate=migrate)
         self.function = function
 
     def info(self) -> StateInfo:
-        return StateInfo(
-            self.name, self.kind, self.value_type, function=self.function, queryable=self.queryable
-        )
+        return replace(super().info(), function=self.function)
 
     def add(self, value: Any) -> None:
         self._unbound()
@@ -229,16 +268,22 @@ class OperatorListState(StateDeclaration):
     kind = "operator-list"
     keyed = False
 
-    def __init__(self, value_type: Any = None, redistribute: str = "split") -> None:
+    def __init__(
+        self,
+        value_type: Any = None,
+        redistribute: str = "split",
+        *,
+        migrate: Callable[[Any], Any] | Migration | None = None,
+    ) -> None:
         if redistribute not in REDISTRIBUTIONS:
             raise GraphError(
                 f"redistribute={redistribute!r} is unknown; choose one of {REDISTRIBUTIONS}."
             )
-        super().__init__(value_type)
+        super().__init__(value_type, migrate=migrate)
         self.redistribute = redistribute
 
     def info(self) -> StateInfo:
-        return StateInfo(self.name, self.kind, self.value_type, redistribute=self.redistribute)
+        return replace(super().info(), redistribute=self.redistribute)
 
     def get(self) -> list[Any]:
         """A copy of the list, empty where nothing was added."""

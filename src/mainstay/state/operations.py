@@ -10,8 +10,9 @@ list       key, op, value (a list)       put (replaces), append, delete
 map        key, op, map_key, value       entry-put, entry-remove, delete (clears)
 ========== ============================= ===========================================
 
-``reducing`` and ``aggregating`` states are values to the storage. Rows are applied in order;
-two rules say when a later row makes an earlier one useless, and compaction needs no others:
+``reducing``, ``aggregating`` and ``columns`` states are values to the storage. Rows are applied
+in order; two rules say when a later row makes an earlier one useless, and compaction needs no
+others:
 put and delete make every earlier row of their key useless, entry-put and entry-remove every
 earlier row of their key and map_key.
 """
@@ -31,6 +32,7 @@ STORED_AS = {
     "aggregating": "value",
     "list": "list",
     "map": "map",
+    "columns": "value",
 }
 
 

@@ -1,0 +1,56 @@
+"""Whole state: what the rows of a chain come to, without operations, and back.
+
+A chain says what was done; whole state says what is: one row per key, for maps one per entry. It
+is what a savepoint holds and what other programs read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from mainstay.snapshot.savepoint_files import KeyedRows
+from mainstay.snapshot.statefile import StateTable
+from mainstay.state.codes import codes_of, grouped
+from mainstay.state.merge import merge
+from mainstay.state.operations import ENTRY_PUT, PUT
+
+
+def to_whole(parts: Sequence[StateTable], kind: str) -> KeyedRows | None:
+    """What the parts of one state, oldest first, come to; None where nothing is left.
+
+    ``kind`` is how it is stored.
+    """
+    if not parts:
+        return None
+    merged = merge(parts, to_base=True)
+    if not merged.table.num_rows:
+        return None
+    table, groups = merged.table.drop_columns(["op"]), merged.groups
+    if kind != "list":
+        return KeyedRows(merged.name, table, groups)
+    # A list may still be in pieces: what was put, and what was appended since.
+    keys = table.column("key").combine_chunks()
+    order, bounds = grouped(codes_of(keys))
+    firsts = pa.array(order[bounds[:-1]])
+    lists = table.drop_columns(["key"]).take(pa.array(order)).columns
+    joined = [_joined(pieces.combine_chunks(), bounds) for pieces in lists]
+    whole = pa.Table.from_arrays([keys.take(firsts), *joined], schema=table.schema)
+    return KeyedRows(merged.name, whole, groups[order[bounds[:-1]]])
+
+
+def _joined(pieces: pa.ListArray, bounds: np.ndarray) -> pa.ListArray:
+    """One list for each run of pieces."""
+    lengths = pieces.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
+    ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])
+    offsets = pa.array(ends[bounds], pa.int32())
+    return pa.ListArray.from_arrays(offsets, pieces.flatten(), type=pieces.type)
+
+
+def to_rows(whole: KeyedRows) -> StateTable:
+    """Whole state as the rows of a segment, which say to put it all."""
+    is_map = "map_key" in whole.table.column_names
+    ops = pa.array(np.full(whole.table.num_rows, ENTRY_PUT if is_map else PUT, np.int8))
+    return StateTable(whole.state, whole.table.add_column(1, "op", ops), whole.groups)
