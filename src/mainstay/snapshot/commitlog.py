@@ -48,7 +48,9 @@ __all__ = [
     "read_history",
 ]
 
-LOG_FORMAT = 1
+LOG_FORMAT = 2
+ORIGIN_FORMAT = 2
+"""Where a begin has an origin. What needs nothing newer is written as format 1."""
 
 _KINDS: dict[str, type[Record]] = {
     "begin": Begin,
@@ -68,17 +70,22 @@ class ClaimOutcome(Enum):
 
 def encode_record(record: Record, claim: str) -> bytes:
     """A slot's bytes; ``claim`` is a token that only this claim of this slot carries."""
-    head = {"format": LOG_FORMAT, "claim": claim, "kind": _KIND_OF[type(record)]}
-    return json.dumps({**head, **asdict(record)}, sort_keys=True).encode()
+    fields = asdict(record)
+    has_origin = fields.get("origin") is not None
+    if not has_origin:
+        fields.pop("origin", None)
+    format = ORIGIN_FORMAT if has_origin else 1
+    head = {"format": format, "claim": claim, "kind": _KIND_OF[type(record)]}
+    return json.dumps({**head, **fields}, sort_keys=True).encode()
 
 
 def decode_record(data: bytes, name: str) -> tuple[Record, str]:
     """The record and the claim in a slot's bytes; ``name`` is the slot, for the message."""
     document = _parse(data, name)
     found = document.pop("format", None)
-    if found != LOG_FORMAT:
+    if found not in range(1, LOG_FORMAT + 1):
         raise RestoreError(
-            f"{name} has commit log format {found}; this version of Mainstay reads format "
+            f"{name} has commit log format {found}; this version of Mainstay reads formats up to "
             f"{LOG_FORMAT}. Use a version that wrote it or a newer one."
         )
     try:

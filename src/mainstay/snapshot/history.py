@@ -21,7 +21,11 @@ FIRST_EPOCH = 1
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """A leader started an attempt; every later slot up to the next begin belongs to it."""
+    """A leader started an attempt; every later slot up to the next begin belongs to it.
+
+    ``origin`` is the savepoint, or the other job's directory, that it starts from: while there is
+    no epoch yet, whoever goes on with the job must start from there again.
+    """
 
     attempt: int
     leader: str
@@ -31,6 +35,7 @@ class Begin:
     max_parallelism: int
     hash_id: str
     next_epoch: int
+    origin: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +49,7 @@ class EpochCommitted:
 
 @dataclass(frozen=True, slots=True)
 class SavepointTaken:
-    """A complete epoch was also made into a named savepoint."""
+    """A complete epoch was also made into a savepoint; ``manifest`` is its ``savepoint.json``."""
 
     name: str
     epoch: int
@@ -128,6 +133,12 @@ class History:
     def latest_epoch(self) -> EpochCommitted | None:
         """The last epoch on the lineage of the last begin: where a restart goes on from."""
         return None if self._head is None else self._epochs[self._head]
+
+    @property
+    def origin(self) -> str | None:
+        """What the next attempt must start from because there is no epoch that holds it yet."""
+        begin = self._last_begin
+        return begin.origin if begin is not None and self._head is None else None
 
     @property
     def finished(self) -> bool:

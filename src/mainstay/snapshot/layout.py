@@ -5,6 +5,7 @@
     log/0000000042                            a slot of the commit log
     epochs/0000000007-a0003.json              the manifest of epoch 7, written by attempt 3
     state/<uid>/a0003/s0001-<segment>.msty    a segment of subtask 1 of an operator
+    state/<uid>/a0003/s0001-<file>            a file of a database of subtask 1 of an operator
 """
 
 from __future__ import annotations
@@ -43,6 +44,11 @@ def manifest_path(epoch: int, attempt: int) -> str:
 def segment_path(uid: str, subtask: int, attempt: int, segment_id: str) -> str:
     """The path of a segment or base file; ``segment_id`` is path-safe already."""
     return f"{STATE_PREFIX}{safe_name(uid)}/a{attempt:04d}/s{subtask:04d}-{segment_id}.msty"
+
+
+def database_file_path(uid: str, subtask: int, attempt: int, name: str) -> str:
+    """The path of a file of a checkpoint; ``name`` is path-safe already."""
+    return f"{STATE_PREFIX}{safe_name(uid)}/a{attempt:04d}/s{subtask:04d}-{name}"
 
 
 def attempt_of(path: str) -> int | None:

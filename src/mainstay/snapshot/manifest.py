@@ -12,12 +12,16 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mainstay.errors import RestoreError
 
-MANIFEST_FORMAT = 1
+MANIFEST_FORMAT = 3
+CHECKPOINTS_FORMAT = 2
+TTL_FORMAT = 3
+"""Where a segment has parts, where a state has a time to live. What needs nothing newer is written
+as format 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +35,10 @@ class FileRef:
 
 @dataclass(frozen=True, slots=True)
 class SegmentRef:
-    """A segment (or base) file and the key-groups of it that may be applied."""
+    """A segment (or base) file and the key-groups of it that may be applied.
+
+    A base may be a checkpoint of a database: ``file`` describes it, and ``parts`` are its files.
+    """
 
     id: str
     file: FileRef
@@ -39,24 +46,37 @@ class SegmentRef:
     last_group: int
     rows: int
     is_base: bool = False
+    parts: tuple[FileRef, ...] = ()
+
+    @property
+    def size_bytes(self) -> int:
+        return self.file.size_bytes + sum(part.size_bytes for part in self.parts)
+
+    def files(self) -> tuple[FileRef, ...]:
+        """Every file that is needed to read it."""
+        return (self.file, *self.parts)
 
     def clipped(self, first_group: int, last_group: int) -> SegmentRef | None:
         """The part of this segment inside the given key-groups, or None when there is none."""
         first, last = max(self.first_group, first_group), min(self.last_group, last_group)
         if first > last:
             return None
-        return SegmentRef(self.id, self.file, first, last, self.rows, self.is_base)
+        return replace(self, first_group=first, last_group=last)
 
 
 @dataclass(frozen=True, slots=True)
 class StateSchema:
-    """What a state was declared as: its kind and its types as DDL (``pickle`` where undeclared)."""
+    """What a state was declared as: its kind and its types as DDL (``pickle`` where undeclared).
+
+    With a time to live its elements are stored with a stamp each.
+    """
 
     name: str
     kind: str
     value_type: str
     map_key_type: str | None = None
     redistribute: str | None = None
+    ttl_us: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,30 +128,39 @@ class Manifest:
         for operator in self.operators.values():
             for subtask in operator.subtasks:
                 for segment in subtask.chain:
-                    yield segment.file
+                    yield from segment.files()
 
     def to_bytes(self) -> bytes:
-        document = {"format": MANIFEST_FORMAT, **_encode(self)}
+        document = {"format": self._format(), **_encode(self)}
         return json.dumps(document, sort_keys=True, indent=1).encode()
+
+    def _format(self) -> int:
+        """The lowest that has what is needed, for older versions to read."""
+        segments = (s for o in self.operators.values() for t in o.subtasks for s in t.chain)
+        states = (state for operator in self.operators.values() for state in operator.states)
+        if any(state.ttl_us is not None for state in states):
+            return TTL_FORMAT
+        return CHECKPOINTS_FORMAT if any(segment.parts for segment in segments) else 1
 
     @staticmethod
     def from_bytes(data: bytes, name: str = "manifest") -> Manifest:
         try:
             document = json.loads(data)
             found = document.pop("format")
-            if found == MANIFEST_FORMAT:
+            if found in range(1, MANIFEST_FORMAT + 1):
                 return _decode_manifest(document)
         except (ValueError, KeyError, AttributeError, TypeError) as error:
             raise RestoreError(f"{name} is not a Mainstay manifest: {error}") from error
         raise RestoreError(
-            f"{name} has manifest format {found}; this version of Mainstay reads format "
-            f"{MANIFEST_FORMAT}. Restore it with a version that wrote it or a newer one."
+            f"{name} has manifest format {found}; this version of Mainstay reads formats up "
+            f"to {MANIFEST_FORMAT}. Restore it with a version that wrote it or a newer one."
         )
 
 
 def _encode(value: Any) -> Any:
     if hasattr(value, "__dataclass_fields__"):
-        return {name: _encode(getattr(value, name)) for name in value.__dataclass_fields__}
+        names = [name for name in value.__dataclass_fields__ if not _is_left_out(value, name)]
+        return {name: _encode(getattr(value, name)) for name in names}
     if isinstance(value, Mapping):
         return {name: _encode(item) for name, item in value.items()}
     if isinstance(value, tuple | list):
@@ -139,6 +168,13 @@ def _encode(value: Any) -> Any:
     if isinstance(value, bytes):
         return {"base64": base64.b64encode(value).decode()}
     return value
+
+
+def _is_left_out(value: Any, name: str) -> bool:
+    """Whether an older version would not know the field, and nothing is in it."""
+    if isinstance(value, SegmentRef):
+        return name == "parts" and not value.parts
+    return isinstance(value, StateSchema) and name == "ttl_us" and value.ttl_us is None
 
 
 def _decode_manifest(document: dict[str, Any]) -> Manifest:
@@ -165,7 +201,8 @@ def _decode_subtask(document: dict[str, Any]) -> SubtaskState:
 
 
 def _decode_segment(document: dict[str, Any]) -> SegmentRef:
-    return SegmentRef(**{**document, "file": FileRef(**document["file"])})
+    parts = tuple(FileRef(**item) for item in document.get("parts", ()))
+    return SegmentRef(**{**document, "file": FileRef(**document["file"]), "parts": parts})
 
 
 def _decode_units(document: dict[str, Any]) -> OperatorUnits:

@@ -15,7 +15,8 @@ from obstore import exceptions as failures
 from obstore.store import LocalStore, ObjectStore, from_url
 
 from mainstay.errors import OutcomeUnknownError, SnapshotStorageError
-from mainstay.snapshot.storage import BytesLike, NotFound, Paths, Storage
+from mainstay.snapshot.listing import ListedStorage, StoredFile
+from mainstay.snapshot.storage import BytesLike, NotFound, Paths
 
 _REMOTE_SCHEMES = ("memory", "s3", "gs", "az")
 
@@ -32,7 +33,19 @@ _NOTHING_STORED = (
 )
 
 
-def open_storage(url_or_path: str) -> Storage:
+def open_existing(url_or_path: str) -> ListedStorage:
+    """The storage at a place that is only looked at: a local folder is not made if absent."""
+    scheme, separator, _ = url_or_path.partition("://")
+    if not separator or scheme == "file":
+        path = _path_of_file_url(url_or_path) if separator else url_or_path
+        if path and not os.path.lexists(os.path.expanduser(path)):
+            raise SnapshotStorageError(
+                f"there is no folder {url_or_path!r}. Name one that exists, or the URL of a store."
+            )
+    return open_storage(url_or_path)
+
+
+def open_storage(url_or_path: str) -> ObjectStorage:
     """The storage at a local path (made if absent) or a file, memory, s3, gs or az URL."""
     scheme, separator, _ = url_or_path.partition("://")
     if not separator:
@@ -97,6 +110,18 @@ class ObjectStorage:
             return sorted(entry["path"] for page in pages for entry in page)
         except _FAILURES as error:
             raise SnapshotStorageError(self._message("list", prefix, error)) from error
+
+    def entries(self, prefix: str) -> tuple[StoredFile, ...]:
+        try:
+            pages = obstore.list(self._store, prefix=prefix or None)
+            found = [
+                StoredFile(entry["path"], entry["size"], entry["last_modified"].timestamp())
+                for page in pages
+                for entry in page
+            ]
+        except _FAILURES as error:
+            raise SnapshotStorageError(self._message("list", prefix, error)) from error
+        return tuple(sorted(found, key=lambda file: file.path))
 
     def delete(self, path: str) -> None:
         try:
@@ -181,7 +206,7 @@ def _flush(path: Path) -> None:
         os.close(descriptor)
 
 
-def _open_folder(path: str, name: str) -> Storage:
+def _open_folder(path: str, name: str) -> ObjectStorage:
     if not path:
         raise SnapshotStorageError(f"cannot open the storage {name!r}: it names no folder.")
     # Absolute, so that a later change of the working directory moves nothing.

@@ -1,12 +1,13 @@
 """Retention: which epochs are kept, and which files nobody can need any more.
 
-A file goes only when it belonged to an epoch that is no longer kept and no kept or pending epoch
-reaches it. Files of aborted epochs are not touched: their segments go with the next epoch.
+A file goes only when it belonged to an epoch that is no longer kept and no kept or pending epoch,
+nor a savepoint that is being written, reaches it. Files of aborted epochs are not touched: their
+segments go with the next epoch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from mainstay.snapshot.layout import MANIFEST_PREFIX, STATE_PREFIX, attempt_of
 from mainstay.snapshot.manifest import FileRef, Manifest
@@ -19,15 +20,26 @@ class Retention:
     def __init__(self, retain: int) -> None:
         self._retain = retain
         self._kept: list[tuple[FileRef, frozenset[str]]] = []
+        self._spared: set[str] = set()
 
     def completed(
-        self, place: FileRef, manifest: Manifest, pending: Iterable[str] = ()
+        self,
+        place: FileRef,
+        manifest: Manifest,
+        pending: Iterable[str] = (),
+        pinned: Collection[str] = (),
     ) -> list[str]:
-        """Keep a completed epoch; returns the paths that may be deleted on account of it."""
+        """Keep a completed epoch; returns the paths that may be deleted on account of it.
+
+        ``pinned`` files are needed by nothing but a savepoint that is being written: they go with
+        an epoch after it.
+        """
         self._kept.append((place, frozenset(file.path for file in manifest.files())))
         retired, self._kept = self._kept[: -self._retain], self._kept[-self._retain :]
         needed = {path for _, files in self._kept for path in files} | set(pending)
-        unneeded = {path for _, files in retired for path in files} - needed
+        unneeded = ({path for _, files in retired for path in files} | self._spared) - needed
+        self._spared = unneeded.intersection(pinned)
+        unneeded -= self._spared
         # Manifests go first: a manifest must never outlive a file that it names.
         return [place.path for place, _ in retired] + sorted(unneeded)
 
@@ -38,12 +50,17 @@ class Retention:
         self._kept = [(place, files) for place, files in older if place not in known] + self._kept
 
 
-def orphans(storage: Storage, kept: Iterable[tuple[FileRef, Manifest]], attempt: int) -> list[str]:
-    """Manifests and state files of attempts before ``attempt`` that no kept epoch reaches.
+def orphans(
+    storage: Storage,
+    kept: Iterable[tuple[FileRef, Manifest]],
+    attempt: int,
+    pinned: Collection[str] = (),
+) -> list[str]:
+    """Manifests and state files of attempts before ``attempt`` that nobody needs.
 
     Safe once the attempt's begin is in the log: no older attempt can complete an epoch then.
     """
-    needed: set[str] = set()
+    needed = set(pinned)
     for place, manifest in kept:
         needed.add(place.path)
         needed.update(file.path for file in manifest.files())

@@ -82,6 +82,11 @@ class StateFile:
         return tuple(self._states)
 
     @property
+    def indexes(self) -> tuple[StateIndex, ...]:
+        """Where the rows of each state are, for whoever counts them without reading them."""
+        return self._footer.states
+
+    @property
     def is_base(self) -> bool:
         return self._footer.is_base
 

@@ -37,11 +37,15 @@ _SORT_BYTES = 512 << 20
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StateTable:
-    """Rows of one state and the key-group of each; within a group, in order of application."""
+    """Rows of one state and the key-group of each; within a group, in order of application.
+
+    ``repeats`` says that later rows may make many earlier ones useless, so that merging pays.
+    """
 
     name: str
     table: pa.Table
     groups: Groups
+    repeats: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,0 +1,130 @@
+"""The ``mainstay`` command: a demonstration, a benchmark of one minute, a look at snapshots."""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import find_spec
+from typing import Any
+
+import mainstay
+from mainstay.errors import MainstayError, SparkSetupError
+
+MISSING = (
+    "the mainstay command needs {name}, which is not installed. Install it with: "
+    "pip install 'mainstay[cli]'"
+)
+
+
+def main() -> None:
+    """The entry point."""
+    try:
+        app = _app()
+    except ModuleNotFoundError as error:
+        if error.name not in ("typer", "rich"):
+            raise
+        sys.exit(MISSING.format(name=error.name))
+    try:
+        app()
+    except MainstayError as error:
+        # What is wrong and what to do is in the message; where it was found helps nobody here.
+        sys.exit(f"mainstay: {error}")
+
+
+def _require_spark(option: str) -> None:
+    if find_spec("pyspark") is None:
+        raise SparkSetupError(
+            "Spark is not installed. Install it with: pip install 'mainstay[cli,spark]', or run "
+            f"without it: {option}."
+        )
+
+
+def _app() -> Any:
+    """The commands. What they are made of is an extra, so it is imported here and not above."""
+    import typer
+    from rich.console import Console
+
+    app = typer.Typer(
+        name="mainstay",
+        help="Managed state and consistent snapshots for PySpark programs.",
+        no_args_is_help=True,
+        add_completion=False,
+        # An error says what to do; pages of source around it do not.
+        pretty_exceptions_enable=False,
+    )
+
+    def show_version(wanted: bool) -> None:
+        if wanted:
+            typer.echo(f"mainstay {mainstay.__version__}")
+            raise typer.Exit
+
+    @app.callback()
+    def options(
+        version: bool = typer.Option(
+            False, "--version", callback=show_version, is_eager=True, help="Print the version."
+        ),
+    ) -> None:
+        """Options of the command itself."""
+
+    @app.command()
+    def demo(
+        embedded: bool = typer.Option(
+            False, "--embedded", help="Run in this process, without Spark."
+        ),
+    ) -> None:
+        """Kill a worker in the middle of a job, and count every order exactly once."""
+        if not embedded:
+            _require_spark("--embedded")
+        from mainstay.demo.__main__ import main as run_demo
+
+        raise typer.Exit(run_demo(embedded=embedded))
+
+    @app.command()
+    def bench(
+        seconds: float = typer.Option(5.0, min=1.0, help="How long each workload is measured."),
+        parallelism: int = typer.Option(2, min=1, help="The number of workers."),
+        without_spark: bool = typer.Option(
+            False, "--without-spark", help="Run the workers as plain processes, without a JVM."
+        ),
+    ) -> None:
+        """Measure throughput and latency on this machine, in about a minute."""
+        if not without_spark:
+            _require_spark("--without-spark")
+        from mainstay.bench.command import run_bench
+
+        is_right = run_bench(Console(), seconds, parallelism, on_spark=not without_spark)
+        raise typer.Exit(0 if is_right else 1)
+
+    @app.command()
+    def snapshots(
+        path: str = typer.Argument(
+            help="A job's snapshot directory or a savepoint: a folder, or an s3, gs or az URL."
+        ),
+        epoch: str | None = typer.Option(
+            None, "--epoch", help="Show what an epoch holds: its number, or latest."
+        ),
+        verify: bool = typer.Option(
+            False, "--verify", help="Read every file that is needed and check it."
+        ),
+        orphans: bool = typer.Option(False, "--orphans", help="List files that no epoch reaches."),
+        remove_orphans: bool = typer.Option(
+            False, "--remove-orphans", help="List them, ask, and delete them."
+        ),
+        yes: bool = typer.Option(False, "--yes", help="Do not ask before deleting."),
+        as_json: bool = typer.Option(False, "--json", help="Print one JSON object."),
+    ) -> None:
+        """Show what a snapshot directory or a savepoint holds, and whether it is whole."""
+        from mainstay.survey.command import Request, run_snapshots
+
+        def confirm(question: str) -> bool:
+            # Asked on the other stream: what is printed may be read by a program.
+            return yes or typer.confirm(question, err=True)
+
+        request = Request(epoch, verify, orphans, remove_orphans, as_json)
+        is_sound = run_snapshots(Console(), path, request, confirm)
+        raise typer.Exit(0 if is_sound else 1)
+
+    return app
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,132 @@
+"""Checking what epochs and savepoints need, byte by byte, against the checksums kept of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from mainstay.errors import MainstayError
+from mainstay.snapshot.checked import read_checked
+from mainstay.snapshot.manifest import FileRef, SegmentRef
+from mainstay.snapshot.savepoint import Savepoint
+from mainstay.snapshot.savepoint_files import PARQUET_SUFFIX, read_keyed, read_units
+from mainstay.snapshot.statefile import open_state_file
+from mainstay.snapshot.storage import NotFound, Storage
+from mainstay.snapshot.survey import Flaw, KeptEpoch
+
+Check = Callable[[], object]
+Tell = Callable[[FileRef], None]
+
+
+@dataclass(frozen=True, slots=True)
+class FlawOf:
+    """A flaw, and the epochs that cannot be restored because of it."""
+
+    flaw: Flaw
+    epochs: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What was read, and what is wrong with it."""
+
+    files: int
+    size_bytes: int
+    flaws: tuple[FlawOf, ...]
+
+
+def verify_epochs(storage: Storage, epochs: Iterable[KeptEpoch], tell: Tell) -> Verdict:
+    """Read everything that these epochs need, each file once; ``tell`` hears of each before."""
+    epochs = tuple(epochs)
+    checks: dict[str, tuple[FileRef, Check]] = {}
+    for epoch in epochs:
+        checks.update(_checks_of(storage, epoch))
+    flaws = dict(_run(checks, tell))
+    found = [
+        FlawOf(flaws[path], tuple(epoch.epoch for epoch in epochs if _needs(epoch, path)))
+        for path in sorted(flaws)
+    ]
+    gone = {epoch.epoch for epoch in epochs if flaws and _is_retired(storage, epoch)}
+    real = tuple(each for each in found if not gone.issuperset(each.epochs))
+    return Verdict(len(checks), _size_of(checks), real)
+
+
+def verify_savepoint(storage: Storage, savepoint: Savepoint, tell: Tell) -> Verdict:
+    """Read every file of a savepoint."""
+    checks: dict[str, tuple[FileRef, Check]] = {}
+    last_group = savepoint.max_parallelism - 1
+    for operator in savepoint.operators.values():
+        for state in operator.states:
+            for item in state.files:
+                check = (
+                    _units_check(storage, item.file, operator.parallelism)
+                    if item.first_group is None
+                    else _parquet_check(storage, item.file, last_group)
+                )
+                checks[item.file.path] = (item.file, check)
+    flaws = tuple(FlawOf(flaw, (savepoint.epoch,)) for _, flaw in _run(checks, tell))
+    return Verdict(len(checks), _size_of(checks), flaws)
+
+
+def _checks_of(storage: Storage, epoch: KeptEpoch) -> Iterator[tuple[str, tuple[FileRef, Check]]]:
+    place = epoch.record.manifest
+    yield place.path, (place, _whole_check(storage, place))
+    operators = () if epoch.manifest is None else epoch.manifest.operators.values()
+    for operator in operators:
+        for subtask in operator.subtasks:
+            for segment in subtask.chain:
+                for file in segment.files():
+                    yield file.path, (file, _check(storage, segment, file))
+
+
+def _check(storage: Storage, segment: SegmentRef, file: FileRef) -> Check:
+    if segment.parts:
+        return _whole_check(storage, file)
+    if file.path.endswith(PARQUET_SUFFIX):
+        return _parquet_check(storage, file, segment.last_group)
+    return lambda: open_state_file(storage, file).verify()
+
+
+def _whole_check(storage: Storage, file: FileRef) -> Check:
+    return lambda: read_checked(storage, file)
+
+
+def _parquet_check(storage: Storage, file: FileRef, last_group: int) -> Check:
+    def check() -> None:
+        # Some row groups at a time; each is let go before the next is read.
+        for _ in read_keyed(storage, file, 0, last_group):
+            continue
+
+    return check
+
+
+def _units_check(storage: Storage, file: FileRef, parallelism: int) -> Check:
+    return lambda: read_units(storage, file, parallelism)
+
+
+def _run(checks: dict[str, tuple[FileRef, Check]], tell: Tell) -> Iterator[tuple[str, Flaw]]:
+    for path, (file, check) in checks.items():
+        tell(file)
+        try:
+            check()
+        except MainstayError as error:
+            yield path, Flaw(path, str(error))
+
+
+def _needs(epoch: KeptEpoch, path: str) -> bool:
+    return path == epoch.record.manifest.path or path in epoch.files
+
+
+def _is_retired(storage: Storage, epoch: KeptEpoch) -> bool:
+    """Whether a job that runs has let go of an epoch meanwhile: its manifest goes first."""
+    if epoch.manifest is None:
+        return False
+    try:
+        storage.read(epoch.record.manifest.path, 0, 1)
+    except NotFound:
+        return True
+    return False
+
+
+def _size_of(checks: dict[str, tuple[FileRef, Check]]) -> int:
+    return sum(file.size_bytes for file, _ in checks.values())

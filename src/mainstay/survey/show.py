@@ -1,0 +1,260 @@
+"""What ``mainstay snapshots`` shows in a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timezone
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from mainstay.snapshot.listing import StoredFile
+from mainstay.snapshot.savepoint import Savepoint
+from mainstay.snapshot.survey import AttemptSurvey, Directory, KeptEpoch
+from mainstay.snapshot.survey_checks import Verdict
+from mainstay.snapshot.survey_orphans import Orphans
+from mainstay.snapshot.survey_state import OperatorSurvey, Spread, StateSurvey
+
+_SHOWN_FILES = 20
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+
+
+def size(size_bytes: float) -> str:
+    """A number of bytes for people."""
+    power = 0
+    while size_bytes >= 1024 and power < len(_UNITS) - 1:
+        size_bytes /= 1024
+        power += 1
+    return f"{size_bytes:,.1f} {_UNITS[power]}" if power else f"{size_bytes:.0f} B"
+
+
+def when(seconds: float | None) -> str:
+    """A time in UTC, which is the same for everybody who looks."""
+    if seconds is None:
+        return "unknown"
+    return datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def count(number: int, thing: str) -> str:
+    return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
+
+
+# ---------------------------------------------------------------- a job's directory
+
+
+def show_directory(console: Console, place: str, directory: Directory, running: str | None) -> None:
+    """The job, its attempts, its epochs and its savepoints."""
+    begin = directory.begin
+    console.print(Text.assemble(("job ", "dim"), (begin.job, "bold"), ("  in ", "dim"), place))
+    console.print(
+        f"  lineage {begin.lineage!r}, {count(begin.max_parallelism, 'key-group')}, "
+        f"{count(len(directory.files), 'file')}, {size(directory.size_bytes)}",
+        highlight=False,
+    )
+    console.print(f"  {_condition(directory, running)}", highlight=False)
+    console.print(_attempts(directory.attempts()))
+    if directory.epochs:
+        console.print(_epochs(directory))
+    else:
+        console.print("no epoch is complete yet")
+    if directory.savepoints:
+        console.print(_savepoints(directory))
+    _show_flaws(console, {flaw.path: flaw.why for _, flaw in directory.flaws()})
+
+
+def _condition(directory: Directory, running: str | None) -> str:
+    if directory.history.finished:
+        return "finished"
+    if running is not None:
+        return "not finished; something was stored lately, so it may be running"
+    return "not finished; nothing was stored lately, so it does not seem to run"
+
+
+def _attempts(attempts: Iterable[AttemptSurvey]) -> Table:
+    table = _table("Attempts", "attempt>", "begun (UTC)", "restored from", "epochs>", "leader")
+    for each in attempts:
+        begin = each.begin
+        origin = (
+            f"epoch {begin.restored_from}" if begin.restored_from else begin.origin or "nothing"
+        )
+        leader = begin.leader[:12]
+        table.add_row(str(begin.attempt), when(each.begun_at), origin, f"{each.epochs:,}", leader)
+    return table
+
+
+def _epochs(directory: Directory) -> Table:
+    title = f"Epochs: {len(directory.epochs)} kept of {directory.completed:,} completed"
+    table = _table(
+        title, "epoch>", "attempt>", "taken (UTC)", "size>", "files>", "longest chain>", "", ""
+    )
+    for epoch in directory.epochs:
+        taken = None if epoch.manifest is None else epoch.manifest.created_at
+        known = epoch.manifest is not None
+        table.add_row(
+            str(epoch.epoch),
+            str(epoch.record.attempt),
+            when(taken),
+            size(epoch.size_bytes) if known else "?",
+            f"{len(epoch.files):,}" if known else "?",
+            str(epoch.longest_chain) if known else "?",
+            _soundness(epoch),
+            _standing(epoch),
+        )
+    return table
+
+
+def _soundness(epoch: KeptEpoch) -> Text:
+    if epoch.manifest is None:
+        return Text("no manifest", style="bold red")
+    if epoch.flaws:
+        return Text(f"{len(epoch.flaws)} damaged", style="bold red")
+    return Text("all there", style="green")
+
+
+def _standing(epoch: KeptEpoch) -> Text:
+    if epoch.is_latest:
+        return Text("latest", style="bold")
+    return Text("" if epoch.on_lineage else "beside the lineage", style="dim")
+
+
+def _savepoints(directory: Directory) -> Table:
+    table = _table("Savepoints that were taken", "epoch>", "path")
+    for each in directory.savepoints:
+        table.add_row(str(each.epoch), each.name)
+    return table
+
+
+# ---------------------------------------------------------------- what an epoch holds
+
+
+def show_savepoint(console: Console, place: str, savepoint: Savepoint) -> None:
+    files = [item.file for item in savepoint.files()]
+    console.print(
+        Text.assemble(
+            ("savepoint of job ", "dim"), (savepoint.job, "bold"), ("  in ", "dim"), place
+        )
+    )
+    console.print(
+        f"  epoch {savepoint.epoch}, taken {when(savepoint.created_at)} UTC, "
+        f"{savepoint.mode.replace('_', ' ')}, {count(savepoint.max_parallelism, 'key-group')}, "
+        f"{count(len(files), 'file')}, {size(sum(file.size_bytes for file in files))}",
+        highlight=False,
+    )
+
+
+def show_operators(console: Console, title: str, operators: Iterable[OperatorSurvey]) -> None:
+    """Every operator with its states."""
+    console.print(Text(title, style="bold"))
+    for operator in operators:
+        console.print(_heading(operator), highlight=False)
+        if operator.states:
+            console.print(_states(operator.states))
+        _show_flaws(console, {flaw.path: flaw.why for flaw in operator.flaws})
+
+
+def _heading(operator: OperatorSurvey) -> Text:
+    facts = [f"{count(operator.parallelism, 'subtask')}"]
+    if operator.key_type is not None:
+        facts.append(f"key {operator.key_type}")
+    facts.append(f"{size(operator.size_bytes)} in {count(operator.files, 'file')}")
+    if operator.checkpoint_bytes:
+        facts.append(f"{size(operator.checkpoint_bytes)} of it in checkpoints, not counted below")
+    if any(operator.chains):
+        facts.append(f"chains of {_range(operator.chains)}")
+    return Text.assemble("\n", (operator.uid, "bold"), (f"  {', '.join(facts)}", "dim"))
+
+
+def _range(numbers: tuple[int, ...]) -> str:
+    low, high = min(numbers), max(numbers)
+    return str(low) if low == high else f"{low} to {high}"
+
+
+def _states(states: Iterable[StateSurvey]) -> Table:
+    table = _table(
+        None, "state", "kind", "type", "rows>", "size>",
+        "subtask skew>", "key-group skew>", "heaviest key-groups (rows)",
+    )  # fmt: skip
+    for state in states:
+        table.add_row(
+            state.schema.name,
+            state.schema.kind if state.by_group is not None else f"operator {state.schema.kind}",
+            _type(state),
+            f"{state.rows:,}",
+            size(state.size_bytes),
+            _skew(state.by_subtask),
+            _skew(state.by_group),
+            _heaviest(state.by_group),
+        )
+    return table
+
+
+def _type(state: StateSurvey) -> str:
+    schema = state.schema
+    named = schema.value_type
+    if schema.map_key_type is not None:
+        named = f"{schema.map_key_type} → {named}"
+    return named if schema.ttl_us is None else f"{named}, ttl {schema.ttl_us / 1e6:g} s"
+
+
+def _skew(spread: Spread | None) -> str:
+    skew = None if spread is None else spread.skew
+    return "" if skew is None else f"{skew:.2f}×"
+
+
+def _heaviest(spread: Spread | None) -> str:
+    heaviest = () if spread is None else spread.heaviest(3)
+    return ", ".join(f"{place} ({rows:,})" for place, rows in heaviest)
+
+
+# ---------------------------------------------------------------- checks and orphans
+
+
+def show_verdict(console: Console, what: str, verdict: Verdict) -> None:
+    read = f"{count(verdict.files, 'file')}, {size(verdict.size_bytes)}"
+    if not verdict.flaws:
+        console.print(Text(f"{what}: {read} read, every checksum is right", style="green"))
+        return
+    damaged = count(len(verdict.flaws), "file")
+    console.print(Text(f"{what}: {read} to read, {damaged} missing or damaged", style="bold red"))
+    for each in verdict.flaws:
+        needed = f"needed by epoch {', '.join(map(str, each.epochs))}"
+        console.print(f"  {each.flaw.why} ({needed})", highlight=False, soft_wrap=True)
+
+
+def show_orphans(console: Console, orphans: Orphans) -> None:
+    found = count(len(orphans.files), "orphan")
+    console.print(f"{found}, {size(orphans.size_bytes)}", style="bold", highlight=False)
+    _show_files(console, orphans.files)
+    if orphans.left_alone:
+        left = f"{count(len(orphans.left_alone), 'file')}, {size(orphans.left_alone_bytes)}"
+        console.print(
+            f"of the newest attempt no epoch reaches {left}: left alone, because an epoch under "
+            "way may need them; the next attempt removes them",
+            style="dim",
+            highlight=False,
+        )
+    if orphans.files and orphans.unsure is not None:
+        console.print(f"not to be removed now: {orphans.unsure}", style="yellow", highlight=False)
+
+
+def _show_files(console: Console, files: tuple[StoredFile, ...]) -> None:
+    for file in files[:_SHOWN_FILES]:
+        line = f"  {file.path}  {size(file.size_bytes)}, {when(file.modified_at)}"
+        console.print(line, highlight=False, soft_wrap=True)
+    if len(files) > _SHOWN_FILES:
+        console.print(f"  and {len(files) - _SHOWN_FILES:,} more; --json has all", style="dim")
+
+
+def _show_flaws(console: Console, flaws: dict[str, str]) -> None:
+    for path, why in flaws.items():
+        line = why if why.startswith(path) else f"{path}: {why}"
+        console.print(Text(line, style="red"), soft_wrap=True)
+
+
+def _table(title: str | None, *columns: str) -> Table:
+    """A table; a column whose name ends in ``>`` is of numbers."""
+    table = Table(title=title, title_justify="left", title_style="bold", header_style="bold")
+    for name in columns:
+        table.add_column(name.rstrip(">"), justify="right" if name.endswith(">") else "left")
+    return table
