@@ -30,8 +30,11 @@ format: $(STAMP) ## fix what ruff can fix, then format
 	$(BIN)/ruff check --fix-only $(CODE)
 	$(BIN)/ruff format $(CODE)
 
-bench: $(STAMP) ## run the benchmarks
-	$(BIN)/python -m benchmarks
+# BENCH goes to the second: make bench BENCH='--only W1 --repeats 3 --exclude flink'
+bench: $(STAMP) ## the core, then ours beside the peers (their environments in .bench)
+	$(BIN)/python -m pip install --quiet -e '.[bench]'
+	$(BIN)/python -m benchmarks core
+	$(BIN)/python -m benchmarks peers $(BENCH)
 
 soak: $(STAMP) ## simulate many seeds (MAINSTAY_SEEDS, 100000 by default)
 	MAINSTAY_SEEDS=$(MAINSTAY_SEEDS) $(BIN)/python -m pytest -n auto --dist loadgroup -m soak

@@ -1,11 +1,17 @@
-"""``python -m benchmarks [--quick]``: measure, print, and write ``benchmarks/results/core.md``."""
+"""``python -m benchmarks [core | peers]``: measure, print, and write to ``benchmarks/results``.
+
+``core`` is meant when nothing is said: what the core costs, in this process. ``peers`` measures
+whole jobs, ours beside those of other systems.
+"""
 
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
-from benchmarks import record_path, snapshot_cost, state_access
+from benchmarks import aggregate_path, record_path, rocksdb_state, snapshot_cost, state_access
+from benchmarks.harness import command
 from benchmarks.report import FULL, QUICK, TINY, Table, document
 from mainstay.drive.process import settle_process
 
@@ -13,13 +19,23 @@ MODULES = {
     "state_access": state_access,
     "record_path": record_path,
     "snapshot_cost": snapshot_cost,
+    "aggregate_path": aggregate_path,
+    "rocksdb_state": rocksdb_state,
 }
 SIZES = {size.name: size for size in (FULL, QUICK, TINY)}
 RESULTS = Path(__file__).parent / "results"
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks")
+    given = sys.argv[1:] if arguments is None else arguments
+    if given[:1] == ["peers"]:
+        command.main(given[1:])
+    else:
+        measure_core(given[1:] if given[:1] == ["core"] else given)
+
+
+def measure_core(arguments: list[str]) -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks [core]")
     parser.add_argument("--quick", action="store_true", help="a tenth of everything")
     parser.add_argument("--size", choices=SIZES, help="how much is measured")
     parser.add_argument("--only", choices=MODULES, action="append", help="measure only this")

@@ -120,11 +120,12 @@ def _through(build: Build) -> Callable[[Endless, int], float]:
         build(env, source, Counting())
         with tempfile.TemporaryDirectory() as directory:
             worker = BenchWorker(env.plan(), open_storage(directory))
-            # The first rows warm it up: slices grow to their size.
-            worker.run_until(lambda: source.given >= rows // 4)
-            before, began = source.given, time.perf_counter()
-            worker.run_until(lambda: source.given - before >= rows)
-            elapsed_s, given = time.perf_counter() - began, source.given - before
+            # The first rows warm it up: slices grow to their size, and queues fill, which then
+            # hold as much at the end as they did at the beginning.
+            worker.run_until(lambda: source.given >= rows)
+            read, began = source.given, time.perf_counter()
+            worker.run_until(lambda: source.given - read >= 4 * rows)
+            elapsed_s, given = time.perf_counter() - began, source.given - read
             worker.close()
         return given / elapsed_s
 
