@@ -1,6 +1,8 @@
 """Mainstay: managed state and pipelined consistent snapshots for PySpark programs."""
 
 from mainstay import connectors, errors
+from mainstay.api.aggregates import collect, count, first, last, max, mean, min, sum
+from mainstay.api.backends import RocksDB
 from mainstay.api.environment import Environment
 from mainstay.api.functions import CoKeyedProcess, KeyedBatchProcess, KeyedProcess, Process
 from mainstay.api.job import Job
@@ -14,6 +16,8 @@ from mainstay.state.declaration import (
     ReducingState,
     ValueState,
 )
+from mainstay.state.migration import Migration
+from mainstay.state.ttl import Ttl
 
 __version__ = "0.1.0"
 
@@ -27,13 +31,24 @@ __all__ = [
     "KeyedStream",
     "ListState",
     "MapState",
+    "Migration",
     "OperatorListState",
     "Process",
     "ReducingState",
     "Restart",
+    "RocksDB",
     "Snapshots",
     "Stream",
+    "Ttl",
     "ValueState",
+    "collect",
     "connectors",
+    "count",
     "errors",
+    "first",
+    "last",
+    "max",
+    "mean",
+    "min",
+    "sum",
 ]

@@ -10,6 +10,7 @@
     ├── RestoreError            what is stored does not fit what was asked for
     │   ├── HistoryExistsError  a fresh start was asked for in a directory with a history
     │   └── DamagedFileError    a stored file is missing, truncated or altered
+    ├── SavepointError          a savepoint was not written; the job itself is not harmed
     ├── SnapshotStorageError    the storage did not do what it was asked; trying again may help
     │   └── OutcomeUnknownError the storage may or may not have done it: ask before assuming
     ├── FencedError             a newer attempt or leader owns the job: stop at once
@@ -70,6 +71,10 @@ class HistoryExistsError(RestoreError):
 
 class DamagedFileError(RestoreError):
     """A file that a manifest names is missing, has another length, or another checksum."""
+
+
+class SavepointError(MainstayError):
+    """A savepoint could not be written; the message names its path."""
 
 
 class SnapshotStorageError(MainstayError):

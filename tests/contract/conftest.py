@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,16 +15,25 @@ import pytest
 from mainstay.runtime.operators.base import Operator
 from mainstay.runtime.spec import KeySpec, OperatorSpec
 from mainstay.runtime.stateful import Cut, RestoredState, StatefulOperator, read_chain
+from mainstay.runtime.upgrading import StoredAs
 from mainstay.snapshot.manifest import SegmentRef, SubtaskState
 from mainstay.snapshot.memory_storage import MemoryStorage
 from mainstay.snapshot.storage import Storage
+from mainstay.state.backends.rocksdb_settings import RocksSettings
 from mainstay.state.declaration import StateDeclaration
 from mainstay.state.keygroups import range_of
+from mainstay.state.ttl_tables import Sweeper
 from mainstay.state.values import ValueType
+
+# Hundreds of databases are opened, and a real disk would be waited for most of the time.
+MEMORY_DISK = "/dev/shm/mainstay-tests" if os.access("/dev/shm", os.W_OK) else None
 
 # A further backend is a further line: whatever makes a StatefulOperator that has it.
 IMPLEMENTATIONS: dict[str, Callable[..., StatefulOperator]] = {
     "heap": StatefulOperator,
+    "rocksdb": partial(StatefulOperator, rocksdb=RocksSettings(64 << 20, MEMORY_DISK)),
+    # So little memory that hardly a row stays at hand.
+    "rocksdb-small": partial(StatefulOperator, rocksdb=RocksSettings(1 << 18, MEMORY_DISK)),
 }
 
 MAX_PARALLELISM = 128
@@ -41,7 +52,6 @@ class BackendUnderTest:
     member: StatefulOperator
     storage: Storage
     epoch: int = 0
-    compactions: int = 0
     states: Any = field(init=False)
 
     def __post_init__(self) -> None:
@@ -56,6 +66,7 @@ class BackendUnderTest:
     def freeze(self) -> Cut:
         """The synchronous part of an epoch."""
         self.epoch += 1
+        self.member.relieve()
         return self.member.freeze(self.epoch)
 
     def write(self, cut: Cut, storage: Storage | None = None) -> SubtaskState:
@@ -64,9 +75,24 @@ class BackendUnderTest:
             if not segment.is_durable:
                 (tables,) = last(self.member.encode(segment))
                 ref = self.member.write(storage or self.storage, segment.id, tables, False)
-                segment.written(ref)
+                self.member.written(segment, ref, tables)
+        # One step behind, so that reads find changes in memory, in the database and in both.
+        self.tend(1)
         self.member.chain.check_invariants()
         return self.member.acknowledged(cut)
+
+    def tend(self, most: int = 1000) -> None:
+        """Do what a database needs done, at most so many things; the heap needs nothing."""
+        for _ in range(most):
+            upkeep = self.member.upkeep(self.storage)
+            if upkeep is None:
+                return
+            upkeep.done(upkeep.work())
+
+    def sweep(self, most: int = 1_000_000) -> bool:
+        """Delete what has expired among some elements; False when all were looked at."""
+        assert self.member.backend is not None
+        return Sweeper(list(self.member.backend.expiring.values())).slice(most)
 
     def snapshot(self) -> SubtaskState:
         return self.write(self.freeze())
@@ -74,13 +100,14 @@ class BackendUnderTest:
     def compact(self, longest: int = 1) -> bool:
         """Merge what the chain says is due; False when nothing is."""
         chain = self.member.chain
-        refs, to_base = chain.begin_compaction(longest)
+        before = chain.segments
+        self.tend()
+        refs, id, to_base = self.member.next_compaction(longest)
         if refs:
-            self.compactions += 1
-            id = f"merged-{self.compactions}"
             chain.end_compaction(self.member.compact(self.storage, refs, id, to_base))
+        self.tend()
         chain.check_invariants()
-        return bool(refs)
+        return chain.segments != before
 
     def absorb(self, *refs: SegmentRef) -> None:
         """Apply stored segments to what is there."""
@@ -105,12 +132,27 @@ def last(steps: Iterator[Any]) -> deque[Any]:
 
 
 @dataclass
+class StoppedClock:
+    """Time passes when a test says so."""
+
+    now: float = 1_700_000_000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def wall(self) -> float:
+        return self.now
+
+
+@dataclass
 class OpenBackend:
     """Opens backends of one implementation over one storage."""
 
     make: Callable[..., StatefulOperator]
     storage: Storage = field(default_factory=MemoryStorage)
     attempt: int = 0
+    clock: StoppedClock = field(default_factory=StoppedClock)
+    opened: list[StatefulOperator] = field(default_factory=list)
 
     def __call__(
         self,
@@ -119,16 +161,19 @@ class OpenBackend:
         subtask: int = 0,
         parallelism: int = 1,
         restored: RestoredState | None = None,
+        migrate_key: Callable[[Any], Any] | None = None,
     ) -> BackendUnderTest:
         self.attempt += 1
         infos = tuple(replace(state.info(), name=name) for name, state in states.items())
-        spec = OperatorSpec(
-            "totals", "totals", _Nothing(), infos, KeySpec((0,), ValueType.of(key), ("key",))
-        )
+        key_spec = KeySpec((0,), ValueType.of(key), ("key",), migrate=migrate_key)
+        spec = OperatorSpec("totals", "totals", _Nothing(), infos, key_spec)
         groups = range_of(subtask, parallelism, MAX_PARALLELISM)
-        member = self.make(spec, subtask, parallelism, self.attempt, MAX_PARALLELISM, groups)
+        member = self.make(
+            spec, subtask, parallelism, self.attempt, MAX_PARALLELISM, groups, clock=self.clock
+        )
+        self.opened.append(member)
         if restored is not None:
-            last(member.restore_tables(read_chain(self.storage, restored.chain), restored))
+            last(member.restore_tables(member.read(self.storage, restored), restored))
         return BackendUnderTest(member, self.storage)
 
     def all(
@@ -144,6 +189,7 @@ class OpenBackend:
         parallelism: int | None = None,
         key: str = "string",
         rewrite: bool = False,
+        stored_as: StoredAs | None = None,
     ) -> list[BackendUnderTest]:
         """Every subtask of an operator, from an epoch, at any parallelism."""
         parallelism = parallelism or len(epoch)
@@ -153,7 +199,7 @@ class OpenBackend:
             groups = range_of(subtask, parallelism, MAX_PARALLELISM)
             clipped = (ref.clipped(groups.first, groups.last) for ref in refs)
             chain = tuple(ref for ref in clipped if ref is not None)
-            start = RestoredState(chain, {}, rewrite)
+            start = RestoredState(chain, {}, rewrite, stored_as=stored_as)
             opened.append(self(states, key, subtask, parallelism, start))
         return opened
 
@@ -169,5 +215,8 @@ class OpenBackend:
 
 
 @pytest.fixture(params=list(IMPLEMENTATIONS))
-def open_backend(request: pytest.FixtureRequest) -> OpenBackend:
-    return OpenBackend(IMPLEMENTATIONS[request.param])
+def open_backend(request: pytest.FixtureRequest) -> Iterator[OpenBackend]:
+    opening = OpenBackend(IMPLEMENTATIONS[request.param])
+    yield opening
+    for member in opening.opened:
+        member.close()

@@ -22,6 +22,9 @@ import mainstay as ms
 from mainstay.connectors import Polled, Sink, SinkContext, SinkWriter, Source, Split, SplitReader
 from mainstay.drive.processes import ProcessLauncher
 from mainstay.drive.remote_job import Launcher, Patience, RemoteJob
+from mainstay.drive.scaling import Scaling
+from mainstay.plan.chained import chain
+from mainstay.plan.physical import expand
 from mainstay.runtime.options import JobOptions, RestartOptions, RestoreOptions, SnapshotOptions
 from mainstay.runtime.spec import JobSpec
 from mainstay.schema import to_schema
@@ -158,13 +161,21 @@ class LedgerJob:
         ledger = ids.key_by("k").process(function or Ledger(), "k long, id long", uid="ledger")
         ledger.sink(self.shelf, uid="shelf")
         self.spec: JobSpec = environment.plan()
+        graph = environment.graph()
+        self.scaling = Scaling(workers, lambda other: expand(chain(graph.at(other))))
 
     def options(
-        self, *, restore: str = "new", max_failures: int = 100, tolerable_failures: int = 3
+        self,
+        *,
+        restore: str = "new",
+        origin: str | None = None,
+        max_failures: int = 100,
+        tolerable_failures: int = 3,
     ) -> JobOptions:
         snapshots = SnapshotOptions(every_s=0.2, tolerable_failures=tolerable_failures)
         restart = RestartOptions(max_failures=max_failures, backoff_s=0.05, max_backoff_s=0.2)
-        return JobOptions("ledger", "ledger", snapshots, restart, RestoreOptions(restore))
+        start = RestoreOptions(restore, origin=origin)
+        return JobOptions("ledger", "ledger", snapshots, restart, start)
 
     def start(
         self,
@@ -179,6 +190,7 @@ class LedgerJob:
             self.directory,
             launcher or ProcessLauncher(),
             patience,
+            self.scaling,
         )
 
     def expected(self) -> dict[int, list[int]]:

@@ -4,26 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
 from mainstay.runtime import worker as worker_module
 from mainstay.runtime.alignment import Action, Aligner, Verdict
 from mainstay.runtime.attempt import RunningAttempt
+from mainstay.runtime.backlog import Backlog
 from mainstay.runtime.committing import manifest_of
 from mainstay.runtime.coordinator import Coordinator
 from mainstay.runtime.durability import Durability
 from mainstay.runtime.epochs import EpochBook
 from mainstay.runtime.gate import Gate
 from mainstay.runtime.global_commits import GlobalCommits
+from mainstay.runtime.late import Late
 from mainstay.runtime.messages import EndOfInput, Marker
-from mainstay.runtime.operators.sink import Prepared, SinkOperator
+from mainstay.runtime.operators.sink import SinkOperator
 from mainstay.runtime.operators.source import ReadingSplit
 from mainstay.runtime.output import OutputChannel
-from mainstay.runtime.stateful import StatefulOperator
+from mainstay.runtime.requests import Requests
+from mainstay.runtime.savepoints import Savepoints
+from mainstay.runtime.stateful import Cut, StatefulOperator
 from mainstay.runtime.task import Task
+from mainstay.snapshot.history import History
 from mainstay.snapshot.retention import Retention
 from mainstay.state import values
+from mainstay.state.backends.heap_columns import HeapColumns
 from mainstay.state.chain import SegmentChain
 
 Mutation = Callable[[], Any]
@@ -70,12 +77,12 @@ def snapshot_taken_before_all_markers() -> Iterator[None]:
 
 @mutation
 def sink_committed_before_the_slot() -> Iterator[None]:
+    right = SinkOperator.before_marker
+
     def at_once(self: Any, epoch: Any) -> None:
-        handle = self._writer.prepare(epoch)
-        if handle is not None:
-            self._prepared.append(Prepared(epoch, handle))
-            self._sink.commit([handle])  # what it should only do when the epoch is in the log
-        self._state.update([(p.epoch, p.handle) for p in self._prepared])
+        right(self, epoch)
+        handles = [p.handle for p in self._prepared if p.epoch == epoch and p.handle]
+        self._sink.commit(handles)  # what it should only do when the epoch is in the log
 
     with patch.object(SinkOperator, "before_marker", at_once):
         yield
@@ -189,13 +196,78 @@ def _no_figures() -> Any:
 
 
 @mutation
+def acknowledged_before_what_was_put_off_is_done() -> Iterator[None]:
+    def too_soon(self: Any) -> bool:
+        return all(segment.is_durable for segment in self.segments)
+
+    with (
+        patch.object(Cut, "is_durable", property(too_soon)),
+        patch.object(Late, "units", lambda self: self._units()),
+    ):
+        yield
+
+
+@mutation
+def the_late_part_of_a_cut_forgotten() -> Iterator[None]:
+    with patch.object(Late, "units", lambda self: {}):
+        yield
+
+
+@mutation
+def what_was_put_off_dropped_when_it_fails() -> Iterator[None]:
+    right = Backlog._on_failure
+
+    def drop(self: Any, error: Exception) -> None:
+        right(self, error)
+        self._pieces.popleft()
+        self.done += 1
+        self._settled()
+        self.hurry()
+
+    with patch.object(Backlog, "_on_failure", drop):
+        yield
+
+
+@mutation
+def what_was_put_off_done_out_of_order() -> Iterator[None]:
+    right = Backlog.add
+
+    def overtaking(self: Any, work: Any, done: Any) -> None:
+        right(self, work, done)
+        if len(self._pieces) > 2:
+            self._pieces[-2], self._pieces[-1] = self._pieces[-1], self._pieces[-2]
+
+    with patch.object(Backlog, "add", overtaking):
+        yield
+
+
+@mutation
+def a_handle_forgotten_when_its_epoch_is_given_up() -> Iterator[None]:
+    right = SinkOperator._on_backlog_failure
+
+    def forget(self: Any, error: Exception) -> None:
+        right(self, error)
+        for prepared in [p for p in self._prepared if p.handle is None]:
+            self._prepared.remove(prepared)
+
+    with patch.object(SinkOperator, "_on_backlog_failure", forget):
+        yield
+
+
+@mutation
 def changes_after_the_marker_leak_into_the_snapshot() -> Iterator[None]:
     def shared(self: Any) -> Any:
-        return {name: [table.changes] for name, table in self.tables.items() if table.changes}
+        return [self.changes] if self.changes else []
 
-    from mainstay.state.backends.heap import HeapBackend
+    from mainstay.state.backends.heap_tables import HeapTable
 
-    with patch.object(HeapBackend, "freeze", shared):
+    with patch.object(HeapTable, "freeze", shared):
+        yield
+
+
+@mutation
+def columns_overwritten_before_they_are_copied() -> Iterator[None]:
+    with patch.object(HeapColumns, "_save", lambda self, frozen, slots: None):
         yield
 
 
@@ -276,7 +348,7 @@ def restart_does_not_wait_for_the_claim_under_way() -> Iterator[None]:
 
 @mutation
 def retention_forgets_that_epochs_share_files() -> Iterator[None]:
-    def careless(self: Any, place: Any, manifest: Any, pending: Any = ()) -> list[str]:
+    def careless(self: Any, place: Any, manifest: Any, *_: Any) -> list[str]:
         self._kept.append((place, frozenset(file.path for file in manifest.files())))
         retired, self._kept = self._kept[: -self._retain], self._kept[-self._retain :]
         return [path for _, files in retired for path in files]
@@ -303,6 +375,41 @@ def a_rescaled_subtask_reads_foreign_key_groups() -> Iterator[None]:
     from mainstay.snapshot.manifest import SegmentRef
 
     with patch.object(SegmentRef, "clipped", lambda self, first, last: self):
+        yield
+
+
+@mutation
+def the_files_of_a_savepoint_are_not_pinned() -> Iterator[None]:
+    with patch.object(Savepoints, "pinned", lambda self: set()):
+        yield
+
+
+@mutation
+def the_savepoint_is_forgotten_while_there_is_no_epoch() -> Iterator[None]:
+    with patch.object(History, "origin", None):
+        yield
+
+
+@mutation
+def a_restored_job_builds_on_the_files_of_the_savepoint() -> Iterator[None]:
+    right = StatefulOperator.restore_tables
+
+    def careless(self: Any, tables: Any, restored: Any) -> Any:
+        return right(self, tables, replace(restored, rewrite=False))
+
+    with patch.object(StatefulOperator, "restore_tables", careless):
+        yield
+
+
+@mutation
+def a_job_that_halts_reads_on_after_a_failure() -> Iterator[None]:
+    right = Requests.begun
+
+    def forgetful(self: Any, attempt: Any, manifest: Any) -> bool:
+        right(self, attempt, manifest)
+        return False
+
+    with patch.object(Requests, "begun", forgetful):
         yield
 
 

@@ -19,10 +19,12 @@ import mainstay as ms
 from mainstay.plan.chained import chain
 from mainstay.plan.check import check_graph
 from mainstay.plan.physical import expand
+from mainstay.runtime.operators import aggregate
 from mainstay.runtime.options import JobOptions, RestartOptions, RestoreOptions, SnapshotOptions
 from mainstay.runtime.spec import Tuning
+from mainstay.runtime.status import Status
 from mainstay.snapshot.memory_storage import MemoryStorage
-from mainstay.state.backends import heap_tables
+from mainstay.state.backends import heap_columns, heap_tables
 from mainstay.testing.inspect import committed_state
 from mainstay.testing.run import replaced
 from mainstay.testing.simulation import Simulation, SimulationSettings
@@ -156,12 +158,26 @@ def broadcast_side(env: Any, source: Any) -> None:
     )
 
 
+def aggregates(env: Any, source: Any) -> None:
+    start = source("in")
+    start.key_by("key").aggregate(
+        ids=ms.collect("id"),
+        n=ms.count(),
+        total=ms.sum("id"),
+        newest=ms.max("id"),
+        last=ms.last("key"),
+        uid="totals",
+    ).sink(ms.connectors.Memory(), uid="totals-out")
+    start.key_by("key").process(Ledger(), ROW, uid="ledger").sink(ms.connectors.Memory(), uid="out")
+
+
 GRAPHS: dict[str, tuple[Callable[[Any, Any], None], tuple[str, ...]]] = {
     "chain": (a_chain, ("in",)),
     "fan_in": (fan_in, ("in", "in2", "in3")),
     "diamond": (diamond, ("in",)),
     "two_shuffles": (two_shuffles, ("in",)),
     "broadcast_side": (broadcast_side, ("in", "in2")),
+    "aggregates": (aggregates, ("in",)),
 }
 COUNTED = {"broadcast_side": ("in",)}
 """Graphs of which only some inputs end in the ledger."""
@@ -169,6 +185,70 @@ COUNTED = {"broadcast_side": ("in",)}
 
 class LocalMemory(ms.connectors.Memory):
     """Committed by the subtasks instead of the coordinator."""
+
+    is_global = False
+
+
+class PutOff(ms.connectors.SinkWriter):
+    """Does its writing beside the loop; a part of it fails at first, done or not done."""
+
+    def __init__(self, inner: Any, random: Random) -> None:
+        self._inner = inner
+        self._random = random
+        self._gathered: list[Any] = []
+
+    def write(self, batch: Any) -> Any:
+        self._gathered.append(batch)
+        if self._random.random() < 0.7:
+            return None
+        return self._failing_at_first(self._write_gathered())
+
+    def prepare(self, epoch: int) -> Any:
+        write = self._write_gathered()
+        return self._failing_at_first(lambda: write() or self._inner.prepare(epoch))
+
+    def _write_gathered(self) -> Callable[[], None]:
+        batches, self._gathered = self._gathered, []
+
+        def write() -> None:
+            for batch in batches:
+                self._inner.write(batch)
+
+        return write
+
+    def _failing_at_first(self, work: Callable[[], Any]) -> Callable[[], Any]:
+        failures = self._random.choice([0] * 12 + [1, 2])
+        results: list[Any] = []
+
+        def run() -> Any:
+            nonlocal failures
+            if not results and (failures == 0 or self._random.random() < 0.5):
+                results.append(work())
+            if failures:
+                failures -= 1
+                raise OSError("the target is away")
+            return results[0]
+
+        return run
+
+
+_away = Random()
+
+
+class PutOffMemory(ms.connectors.Memory):
+    """Writes beside the loop, to a target that is away at times."""
+
+    def open(self, context: Any) -> Any:
+        return PutOff(super().open(context), Random(f"{context.attempt}-{context.subtask}"))
+
+    def commit(self, handles: Any) -> None:
+        if _away.random() < 0.2:
+            raise OSError("the target is away")
+        super().commit(handles)
+
+
+class LocalPutOffMemory(PutOffMemory):
+    """The same, committed by the subtasks."""
 
     is_global = False
 
@@ -209,10 +289,21 @@ class Scenario:
     snapshots: SnapshotOptions
     tuning: Tuning
     settings: SimulationSettings
+    puts_off: bool
+    restores_savepoint: bool
+
+    @property
+    def make_sink(self) -> Callable[[], Any]:
+        if self.puts_off:
+            return PutOffMemory if self.global_sink else LocalPutOffMemory
+        return ms.connectors.Memory if self.global_sink else LocalMemory
 
     @staticmethod
     def of(seed: int) -> Scenario:
         random = Random(seed)
+        # By a source of chance of its own, so that seeds keep what else they mean.
+        asked = Random(f"asked-{seed}")
+        stops = asked.random() < 0.3
         faults = random.choice([0, 0, 2, 5])
         return Scenario(
             seed=seed,
@@ -252,7 +343,14 @@ class Scenario:
                 crash_within_steps=random.choice([300, 900, 2000]),
                 max_steps=60_000,
                 check_invariants=random.random() < 0.1,
+                savepoints=asked.choice([0, 0, 1, 2]),
+                rescales=asked.choice([(), (), (asked.randint(1, 5),), (1, 4)]),
+                stop_at_step=asked.randrange(900) if stops else None,
+                stop_with_savepoint=asked.random() < 0.7,
+                drain=asked.random() < 0.3,
             ),
+            puts_off=random.random() < 0.4,
+            restores_savepoint=asked.random() < 0.7,
         )
 
 
@@ -265,6 +363,8 @@ class Outcome:
     output: list[tuple[Any, ...]]
     state: Callable[[str, str], Any]
     simulation: Simulation
+    restored: Outcome | None = None
+    """What a savepoint that was taken on the way comes to when a job is restored from it."""
 
 
 def rows_for(scenario: Scenario, name: str, first_id: int) -> list[tuple[Any, ...]]:
@@ -282,55 +382,115 @@ def rows_for(scenario: Scenario, name: str, first_id: int) -> list[tuple[Any, ..
 
 def play(scenario: Scenario, *, crash_free: bool = False) -> Outcome:
     """Run a scenario to its end: once, or stopped in the middle and restored elsewhere."""
-    with patch.object(heap_tables, "SHARD_ABOVE", scenario.shard_above):
+    with (
+        patch.object(heap_tables, "SHARD_ABOVE", scenario.shard_above),
+        patch.object(heap_columns, "SLICE_ROWS", 1),
+        patch.object(aggregate, "GATHERED_ROWS", (1, 5, 1 << 15)[scenario.seed % 3]),
+        patch.object(aggregate, "PASSED_ON", scenario.seed % 4),
+    ):
         return _play(scenario, crash_free)
 
 
 def _play(scenario: Scenario, crash_free: bool) -> Outcome:
-    build, names = GRAPHS[scenario.graph]
+    _away.seed(scenario.seed)
+    _, names = GRAPHS[scenario.graph]
     given = {name: rows_for(scenario, name, 1000 * n) for n, name in enumerate(names, 1)}
     kind = BlockingRows if scenario.blocking else CoarseRows
     sources = {name: kind(ROW, rows, splits=scenario.splits) for name, rows in given.items()}
-    storage, committed = MemoryStorage(), []
-    stages = [(scenario.parallelism, None)]
-    if scenario.rescaled_to is not None and not crash_free:
-        stages = [(scenario.parallelism, scenario.stop_after), (scenario.rescaled_to, None)]
-    for parallelism, stop_after in stages:
+    given = {name: given[name] for name in COUNTED.get(scenario.graph, names)}
+    run = Run(scenario, sources, given)
+    settings = scenario.settings
+    if crash_free:
+        settings = replace(settings, crashes=0, storage_faults=0, savepoints=0, rescales=())
+        return run.stage(scenario.parallelism, replace(settings, stop_at_step=None))
+    parallelism, stops = scenario.parallelism, settings.stop_at_step is not None
+    if scenario.rescaled_to is not None or stops:
+        # The first stage is cancelled, or stopped as a user would do it.
+        after = None if stops else scenario.stop_after
+        run.stage(parallelism, replace(settings, stop_after_epochs=after))
+        run.move(scenario.restores_savepoint and settings.stop_with_savepoint)
+        parallelism = scenario.rescaled_to or parallelism
+        settings = replace(settings, stop_at_step=None)
+    outcome = run.stage(parallelism, settings)
+    if settings.savepoints and outcome.simulation.savepoints:
+        return replace(outcome, restored=run.restored(outcome.simulation.savepoints[0]))
+    return outcome
+
+
+class Run:
+    """The stages of a scenario: where the job's history is, and what its sinks have committed."""
+
+    def __init__(self, scenario: Scenario, sources: dict[str, Any], given: dict[str, Any]) -> None:
+        self.scenario = scenario
+        self.sources = sources
+        self.given = given
+        self.storage = MemoryStorage()
+        self.places: dict[str, Any] = {}
+        self.origin: str | None = None
+        self.committed: list[Any] = []
+        self.stopped_with: str | None = None
+
+    def graph(self, parallelism: int) -> tuple[Any, dict[str, Any]]:
+        scenario = self.scenario
         env = ms.Environment(
             parallelism=parallelism,
             max_parallelism=scenario.max_parallelism,
             mode=scenario.mode,
         )
-        build(env, lambda name, env=env: env.source(sources[name], uid=name))
-        make_sink = ms.connectors.Memory if scenario.global_sink else LocalMemory
-        graph, sinks = replaced(env.graph(), {}, make_sink)
+        build, _ = GRAPHS[scenario.graph]
+        build(env, lambda name: env.source(self.sources[name], uid=name))
+        graph, sinks = replaced(env.graph(), {}, scenario.make_sink)
         check_graph(graph)
-        job = expand(chain(graph))
-        settings = replace(scenario.settings, stop_after_epochs=stop_after)
-        if crash_free:
-            settings = replace(settings, crashes=0, storage_faults=0)
+        return graph, sinks
+
+    def stage(self, parallelism: int, settings: SimulationSettings) -> Outcome:
+        graph, sinks = self.graph(parallelism)
+        start = "latest-or-new" if self.origin is None else "new"
         options = JobOptions(
             name="job",
             lineage="job",
-            snapshots=scenario.snapshots,
+            snapshots=self.scenario.snapshots,
             restart=RestartOptions(max_failures=200, backoff_s=0.005, max_backoff_s=0.05),
-            restore=RestoreOptions("latest-or-new"),
-            tuning=scenario.tuning,
+            restore=RestoreOptions(start, origin=self.origin),
+            tuning=self.scenario.tuning,
         )
-        simulation = Simulation(job, options, settings, storage)
+        simulation = Simulation(
+            expand(chain(graph)),
+            options,
+            settings,
+            self.storage,
+            places=self.places,
+            plan_at=lambda other: expand(chain(graph.at(other))),
+        )
         simulation.run()
-        committed += [sink for uid, sink in sinks.items() if uid == "out"]
         if simulation.coordinator.error is not None:
             raise AssertionError(simulation.story()) from simulation.coordinator.error
-    if len(committed) == 2:
-        merge_memories(committed[0], committed[1])
-    return Outcome(
-        scenario=scenario,
-        given={name: given[name] for name in COUNTED.get(scenario.graph, names)},
-        output=committed[-1].rows(),
-        state=lambda uid, name: committed_state(storage, job, uid, name),
-        simulation=simulation,
-    )
+        check_refusals(simulation)
+        is_stopped = simulation.coordinator.status is Status.STOPPED
+        self.stopped_with = simulation.last_stop if is_stopped else None
+        self.committed.append(sinks["out"])
+        if len(self.committed) > 1:
+            merge_memories(self.committed[-2], self.committed[-1])
+        storage, job = self.storage, expand(chain(graph))
+        return Outcome(
+            scenario=self.scenario,
+            given=self.given,
+            output=sinks["out"].rows(),
+            state=lambda uid, name: committed_state(storage, job, uid, name),
+            simulation=simulation,
+        )
+
+    def move(self, to_savepoint: bool) -> None:
+        """Go on in another directory, from the savepoint that the job was stopped with."""
+        if to_savepoint and self.stopped_with is not None:
+            self.storage, self.origin = MemoryStorage(), self.stopped_with
+
+    def restored(self, savepoint: str) -> Outcome:
+        """A job that is forked from a savepoint and runs to its end beside the other."""
+        fork = Run(self.scenario, self.sources, self.given)
+        fork.places, fork.origin = self.places, savepoint
+        settings = SimulationSettings(seed=self.scenario.seed, max_steps=60_000)
+        return fork.stage(1 + self.scenario.seed % 5, settings)
 
 
 def merge_memories(first: Any, second: Any) -> None:
@@ -346,18 +506,35 @@ def check(outcome: Outcome) -> None:
     rows = [row for given in outcome.given.values() for row in given]
     story = outcome.simulation.story
     counts = Counter(row[0] for row in outcome.output)
+    assert set(counts) == {row[0] for row in rows}, f"output lost or invented rows\n{story()}"
+    doubled = [number for number, count in counts.items() if count > 1]
+    may_double = outcome.scenario.mode == "at_least_once"
+    assert may_double or not doubled, f"output doubled {doubled}\n{story()}"
+    check_state(outcome, rows)
+    if outcome.restored is not None:
+        check_state(outcome.restored, rows)
+
+
+def check_refusals(simulation: Simulation) -> None:
+    """Without faults of the storage, a request fails only where the job is over or halts."""
+    reasons = ("the job is over", "is being stopped or rescaled already")
+    if not simulation.settings.storage_faults:
+        for refusal in simulation.refusals:
+            assert any(reason in refusal for reason in reasons), simulation.story()
+
+
+def check_state(outcome: Outcome, rows: list[tuple[Any, ...]]) -> None:
+    """The final state holds every input exactly once (or at least once), in order."""
+    story = outcome.simulation.story
     by_key: dict[str, list[int]] = defaultdict(list)
     place = {row[0]: (row[1], row[2]) for row in rows}
     for row in rows:
         by_key[row[3]].append(row[0])
     ids = outcome.state("ledger", "ids")
-    assert set(counts) == {row[0] for row in rows}, f"output lost or invented rows\n{story()}"
     assert set(ids) == set(by_key), f"keys differ\n{story()}"
     assert {k: set(v) for k, v in ids.items()} == {k: set(v) for k, v in by_key.items()}, story()
     if outcome.scenario.mode == "at_least_once":
         return
-    doubled = [number for number, count in counts.items() if count > 1]
-    assert not doubled, f"output doubled {doubled}\n{story()}"
     for key, seen in ids.items():
         assert sorted(seen) == sorted(by_key[key]), f"state of {key} is {seen}\n{story()}"
         check_order(outcome.scenario.graph, seen, {row[0]: row for row in rows}, story)
@@ -367,6 +544,7 @@ def check(outcome: Outcome) -> None:
     recent = {k: [n for n in seen if n % 3] for k, seen in ids.items()}
     assert outcome.state("ledger", "recent") == {k: v for k, v in recent.items() if v}, story()
     check_shrinking_state(outcome, ids)
+    check_aggregates(outcome, by_key, {row[0]: row for row in rows})
     check_operator_state(outcome, rows)
 
 
@@ -389,6 +567,22 @@ def check_shrinking_state(outcome: Outcome, ids: dict[str, list[int]]) -> None:
     assert outcome.state("ledger", "parity") == parity, story()
     assert outcome.state("ledger", "slots") == slots, story()
     assert outcome.state("ledger", "tail") == tail, story()
+
+
+def check_aggregates(
+    outcome: Outcome, by_key: dict[str, list[int]], rows: dict[int, tuple[Any, ...]]
+) -> None:
+    """The accumulators of each key are those of a plain loop over its rows."""
+    if outcome.scenario.graph != "aggregates":
+        return
+    story = outcome.simulation.story
+    kept = outcome.state("totals", "aggregates")
+    assert set(kept) == set(by_key), story()
+    for key, row in kept.items():
+        ids = by_key[key]
+        assert sorted(row.ids) == sorted(ids), f"{key} has {row.ids}\n{story()}"
+        assert tuple(row)[1:] == (len(ids), sum(ids), max(ids), key), f"{key}: {row}\n{story()}"
+        check_order("aggregates", row.ids, rows, story)
 
 
 def check_order(graph: str, seen: list[int], rows: dict[int, tuple[Any, ...]], story: Any) -> None:

@@ -46,8 +46,25 @@ def test_the_fixed_seeds_cover_what_they_should() -> None:
         "diamond",
         "two_shuffles",
         "broadcast_side",
+        "aggregates",
     }
     assert {s.mode for s in scenarios} == {"exactly_once", "at_least_once"}
     assert {s.parallelism for s in scenarios} == {1, 2, 3, 4, 5}
     assert sum(s.settings.crashes > 0 for s in scenarios) > SEEDS / 2
     assert sum(s.rescaled_to is not None for s in scenarios) > SEEDS / 5
+    asked = [s.settings for s in scenarios]
+    assert sum(s.savepoints > 0 and s.crashes > 0 for s in asked) > SEEDS / 5
+    assert sum(bool(s.rescales) and s.crashes > 0 for s in asked) > SEEDS / 5
+    stops = [s for s in asked if s.stop_at_step is not None]
+    assert {(s.stop_with_savepoint, s.drain) for s in stops if s.crashes} == {
+        (False, False),
+        (False, True),
+        (True, False),
+        (True, True),
+    }
+    assert {(s.puts_off, s.global_sink) for s in scenarios} == {
+        (False, False),
+        (False, True),
+        (True, False),
+        (True, True),
+    }

@@ -12,6 +12,7 @@ import pytest
 import mainstay as ms
 from mainstay.connectors import Files, ParquetSink, SinkContext, SinkWriter, read_committed
 from mainstay.schema import rows_to_batch, to_schema
+from tests.sinks import prepare, write
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,8 +39,8 @@ class Directory:
         handles = []
         for subtask, writer in enumerate(self.writers):
             row = (self.epochs, subtask)
-            writer.write(rows_to_batch([row], to_schema("epoch long, subtask int"), "a test"))
-            handle = writer.prepare(self.epochs)
+            write(writer, rows_to_batch([row], to_schema("epoch long, subtask int"), "a test"))
+            handle = prepare(writer, self.epochs)
             assert handle is not None
             handles.append(handle)
         return handles
@@ -139,8 +140,8 @@ def test_every_type_arrives_in_spark_as_what_it_was(spark: SparkSession, tmp_pat
     )
     sink = ParquetSink(tmp_path / "out")
     writer = sink.open(SinkContext("out", 0, 1, "job"))
-    writer.write(rows_to_batch([row, (None,) * len(row)], to_schema(ddl), "a test"))
-    handle = writer.prepare(1)
+    write(writer, rows_to_batch([row, (None,) * len(row)], to_schema(ddl), "a test"))
+    handle = prepare(writer, 1)
     assert handle is not None
     sink.commit_epoch(1, [handle])
     frame = spark.read.parquet(str(tmp_path / "out"))

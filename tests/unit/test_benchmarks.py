@@ -34,6 +34,21 @@ ROWS = {
         *(["100"] * 2),
         *(["1,000"] * 4),
     ],
+    "aggregate_path": [
+        "100,000: pyarrow's group_by",
+        "100,000: aggregate",
+        "100,000: aggregate, spread keys",
+        "1,000,000: pyarrow's group_by",
+        "1,000,000: aggregate",
+        "1,000,000: aggregate, spread keys",
+        "group",
+        "group, spread keys",
+        "combine",
+        "fold into state",
+        "fold into state, spread keys",
+        "hash and split rows in two (where there are more workers)",
+    ],
+    "rocksdb_state": ["heap", "rocksdb"],
 }
 
 

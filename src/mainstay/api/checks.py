@@ -12,10 +12,11 @@ from functools import partial
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from mainstay.api.functions import Function
 from mainstay.errors import GraphError, SchemaError
-from mainstay.schema import to_schema, to_type
+from mainstay.schema import format_schema, to_schema, to_type
 from mainstay.state.declaration import StateDeclaration, StateInfo, declarations_of
 from mainstay.state.hashing import hash_columns
 
@@ -58,6 +59,18 @@ def check_callable(function: Any, where: str, *, rows: int = 1, may_yield: bool 
             "any number of rows."
         )
     _check_call(function, rows, where)
+
+
+def check_filter(condition: pc.Expression, schema: pa.Schema, where: str) -> None:
+    """An Arrow expression that gives a boolean for rows of a schema."""
+    empty = pa.table(schema.empty_table().columns, schema=schema)
+    try:
+        empty.filter(condition)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise GraphError(
+            f"{where}: {condition} cannot filter rows of {format_schema(schema)!r}: {error}. Write "
+            'a comparison of its columns, as in pc.field("amount") > 5.'
+        ) from error
 
 
 def check_process(

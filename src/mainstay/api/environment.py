@@ -10,17 +10,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import pyarrow as pa
 
+from mainstay.api.backends import HEAP, RocksDB, backend_settings
 from mainstay.api.checks import checked_schema, described
 from mainstay.api.graph import GraphBuilder, named
 from mainstay.api.job import Job
 from mainstay.api.options import Restart, Snapshots, whole_number
 from mainstay.api.stream import Stream
-from mainstay.errors import GraphError
+from mainstay.errors import GraphError, RestoreError
 from mainstay.plan.chained import chain
 from mainstay.plan.check import check_graph, check_settings, check_shape
 from mainstay.plan.explain import explain
@@ -30,6 +32,7 @@ from mainstay.runtime.connector import Source
 from mainstay.runtime.operators.rows import Make
 from mainstay.runtime.operators.source import SPLITS, SourceOperator
 from mainstay.runtime.options import RestoreOptions
+from mainstay.runtime.origin import place_of
 from mainstay.runtime.spec import Forward, JobSpec
 
 Setting = TypeVar("Setting")
@@ -51,9 +54,10 @@ class Environment:
         mode: str = "exactly_once",
         snapshots: Snapshots | None = None,
         restart: Restart | None = None,
-        restore: str | int | None = None,
+        restore: str | int | os.PathLike[str] | None = None,
         fall_back: bool = False,
         allow_dropped: Sequence[str] = (),
+        state: str | RocksDB = HEAP,
     ) -> None:
         self.spark = spark
         self.parallelism = whole_number(parallelism, "parallelism")
@@ -62,6 +66,8 @@ class Environment:
         self.snapshots = _expected(snapshots, Snapshots, "snapshots", 'Snapshots("./dir")')
         self.restart = _expected(restart, Restart, "restart", "Restart()") or Restart()
         self.restore = _restore_options(restore, allow_dropped, fall_back)
+        self.state = state
+        self._rocksdb = backend_settings(state)
         check_settings(mode, max_parallelism)
         self._builder = GraphBuilder(parallelism, max_parallelism)
         self._ingests: list[Any] = []
@@ -122,9 +128,11 @@ class Environment:
 
     def plan(self) -> JobSpec:
         """The physical graph; raises ``GraphError`` where the program is wrong."""
-        graph = self.graph()
+        return self._planned(self.graph())
+
+    def _planned(self, graph: LogicalGraph) -> JobSpec:
         check_graph(graph)
-        return expand(chain(graph))
+        return replace(expand(chain(graph)), rocksdb=self._rocksdb)
 
     def explain(self) -> str:
         """The logical, the chained and the physical graph as text."""
@@ -139,22 +147,50 @@ class Environment:
         """Check the program and start it; returns at once."""
         if not isinstance(name, str) or not name.strip():
             raise GraphError(f"start({name!r}): the name of a job is a text that is not empty.")
-        spec = self.plan()
+        graph = self.graph()
+        spec = self._planned(graph)
         if self.snapshots is None:
             raise GraphError(
                 'start() needs a place for snapshots: Environment(snapshots=Snapshots("./dir")).'
             )
+        self._check_origin()
+
+        def plan_at(parallelism: int) -> JobSpec:
+            self._builder.parallelism_of(parallelism, f"rescale({parallelism!r})")
+            return self._planned(graph.at(parallelism))
+
         settings: dict[str, Any] = {
             "directory": os.fspath(self.snapshots.dir),
             "snapshots": self.snapshots.parsed(),
             "restart": self.restart.parsed(),
             "restore": self.restore,
+            "scaling": _scaling(self.parallelism, plan_at),
         }
         if self.spark == EMBEDDED:
             from mainstay.drive.embedded import start_embedded
 
             return start_embedded(name, spec, **settings)
         return _start_on_spark(name, spec, self.spark, {**settings, "ingests": self._ingests})
+
+    def _check_origin(self) -> None:
+        """Refuse what cannot be started from before anything is started."""
+        origin = self.restore.origin
+        if origin is None:
+            return
+        place, _ = place_of(origin)
+        if "://" not in place and not os.path.isdir(place):
+            raise RestoreError(
+                f"there is no savepoint at {place!r}: the folder does not exist. Name the folder "
+                "that job.savepoint(...) or job.stop(...) returned."
+            )
+        if self._ingests:
+            uids = [ingest.uid for ingest in self._ingests]
+            raise GraphError(
+                f"restore={origin!r}: the DataFrames of {uids} are read through ingest logs in "
+                "the snapshot directory of the job that was saved, which a savepoint does not "
+                'hold. Go on in that directory with restore="latest", or read the data from one '
+                "of mainstay.connectors."
+            )
 
 
 def _start_on_spark(name: str, spec: JobSpec, session: Any, settings: dict[str, Any]) -> Job:
@@ -174,18 +210,39 @@ def _expected(value: Any, cls: type[Setting], name: str, example: str) -> Settin
     return value
 
 
+def _scaling(parallelism: int, plan_at: Callable[[int], JobSpec]) -> Any:
+    from mainstay.drive.scaling import Scaling
+
+    return Scaling(parallelism, plan_at)
+
+
+def _origin_of(restore: Any) -> str | None:
+    """The place that is meant, where a path or URL was given and not one of the words."""
+    if isinstance(restore, os.PathLike):
+        restore = os.fspath(restore)
+    if not isinstance(restore, str) or restore in ("new", "latest", "latest-or-new"):
+        return None
+    if "://" in restore:
+        return restore
+    is_path = any(mark and mark in restore for mark in ("/", os.sep, os.altsep, "~"))
+    # Absolute, because workers may be started in another directory.
+    return os.path.abspath(os.path.expanduser(restore)) if is_path else None
+
+
 def _restore_options(restore: Any, allow_dropped: Any, fall_back: bool) -> RestoreOptions:
-    start = "new" if restore is None else restore
+    origin = _origin_of(restore)
+    start = "new" if restore is None or origin is not None else restore
     is_epoch = isinstance(start, int) and not isinstance(start, bool) and start > 0
     if not is_epoch and start not in ("new", "latest", "latest-or-new"):
         raise GraphError(
             f'restore={restore!r} is unknown. Use "latest", "latest-or-new", the number of an '
-            "epoch, or leave it out to start fresh."
+            'epoch, the path of a savepoint ("./folder"), or leave it out to start fresh.'
         )
     is_list = isinstance(allow_dropped, list | tuple | set | frozenset)
     if not is_list or not all(isinstance(name, str) and "." in name for name in allow_dropped):
         raise GraphError(
             f"allow_dropped={allow_dropped!r} must be a list of names, each an operator and a "
-            'state: allow_dropped=["totals.total"].'
+            'state, and for a field of its values that, too: allow_dropped=["totals.total", '
+            '"totals.last.note"].'
         )
-    return RestoreOptions(start, frozenset(allow_dropped), fall_back)
+    return RestoreOptions(start, frozenset(allow_dropped), fall_back, origin)

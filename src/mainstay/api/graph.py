@@ -38,7 +38,13 @@ class GraphBuilder:
         key: KeySpec | None = None,
         source: Source | None = None,
         sink: Sink | None = None,
+        beside: int | None = None,
     ) -> LogicalOperator:
+        """Add an operator; one that is ``beside`` another has that one's parallelism."""
+        follows_job = parallelism is None
+        if beside is not None:
+            parallelism = self.operators[beside].parallelism
+            follows_job = self.operators[beside].follows_job
         operator = LogicalOperator(
             id=len(self.operators),
             uid=self._free_uid(name) if uid is None else self._checked_uid(uid, name),
@@ -52,6 +58,7 @@ class GraphBuilder:
             key=key,
             source=source,
             sink=sink,
+            follows_job=follows_job,
         )
         self.operators.append(operator)
         self._uids[operator.uid] = operator

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Protocol
 
 from mainstay.runtime.epochs import EpochRecord
@@ -16,7 +17,11 @@ class Job(Protocol):
 
     @property
     def status(self) -> str:
-        """starting, launching, running, restarting, finished, failed or cancelled."""
+        """starting, launching, running, restarting, finished, stopped, failed or cancelled."""
+
+    @property
+    def parallelism(self) -> int:
+        """The parallelism of every operator that was not given its own."""
 
     def wait(self, timeout: float | None = None, *, progress: bool = True) -> str:
         """Wait for the end and return the final status; raises what made the job fail."""
@@ -24,11 +29,30 @@ class Job(Protocol):
     def cancel(self) -> None:
         """End the job. The last complete epoch can be restored."""
 
+    def savepoint(self, path: str | os.PathLike[str], timeout: float | None = None) -> str:
+        """Write a savepoint of the running job; returns its path when it is there."""
+
+    def stop(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        drain: bool = False,
+        timeout: float | None = None,
+    ) -> str | None:
+        """Bring the job to a standstill that it can be started from again, and end it."""
+
+    def rescale(self, parallelism: int, timeout: float | None = None) -> None:
+        """Go on at another parallelism; returns when the job runs again."""
+
     def metrics(self) -> dict[tuple[str, int], TaskMetrics]:
         """What each subtask, named by its task and number, has done in the running attempt."""
 
     def snapshots(self) -> list[EpochRecord]:
         """The epochs so far, oldest first, with what each subtask measured."""
+
+    @property
+    def restored(self) -> tuple[str, ...]:
+        """What the job went on from when it was started, a line for each state."""
 
     def attempts(self) -> list[AttemptRecord]:
         """The attempts so far, with what each was restored from and why it ended."""

@@ -9,9 +9,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from mainstay.api.aggregates import HIDDEN_KEY_NAME, checked_aggregation, reduction_of
+from mainstay.api.aggregating import Aggregating
 from mainstay.api.checks import (
     check_callable,
+    check_filter,
     check_process,
     checked_key_type,
     checked_schema,
@@ -25,6 +29,7 @@ from mainstay.api.reduce import RunningReduce, reduced_state
 from mainstay.errors import GraphError
 from mainstay.plan.logical import Input, LogicalOperator
 from mainstay.runtime.connector import Sink
+from mainstay.runtime.operators.filter import FilterBatches, FilterExpression
 from mainstay.runtime.operators.keyed import KeyedBatches, KeyedRows
 from mainstay.runtime.operators.rows import (
     AddKey,
@@ -38,6 +43,7 @@ from mainstay.runtime.operators.rows import (
 from mainstay.runtime.operators.sink import HANDLES, SinkOperator
 from mainstay.runtime.spec import Broadcast, Forward, HashByKey, KeySpec, Partitioning, Rebalance
 from mainstay.schema import format_schema
+from mainstay.state.aggregates import Aggregate, aggregation_of
 from mainstay.state.declaration import StateInfo
 from mainstay.state.values import ValueType
 
@@ -97,15 +103,39 @@ class Stream:
 
     def filter(
         self,
-        function: Callable[[Any], Any],
+        condition: Callable[[Any], Any] | pc.Expression,
         *,
         uid: str | None = None,
         parallelism: int | None = None,
     ) -> Stream:
-        """Only the rows for which the function is true."""
-        check_callable(function, self._named("filter", uid))
-        factory = Make(FilterRows, (function, self.schema))
+        """Only the rows for which a function of the row is true.
+
+        An Arrow expression of the columns, as in ``filter(pc.field("amount") > 5)``, is evaluated
+        on whole batches and many times as fast; rows for which it is null are left out.
+        """
+        where = self._named("filter", uid)
+        if isinstance(condition, pc.Expression):
+            check_filter(condition, self.schema, where)
+            factory = Make(FilterExpression, (condition,))
+        else:
+            check_callable(condition, where)
+            factory = Make(FilterRows, (condition, self.schema))
         return self._then("filter", factory, self.schema, uid, parallelism)
+
+    def filter_batches(
+        self,
+        function: Callable[[pa.RecordBatch], Any],
+        *,
+        uid: str | None = None,
+        parallelism: int | None = None,
+    ) -> Stream:
+        """Only the rows for which a function of the whole ``pyarrow.RecordBatch`` is true.
+
+        It returns a boolean for each row, as an array of pyarrow or numpy; null leaves a row out.
+        """
+        check_callable(function, self._named("filter_batches", uid))
+        factory = Make(FilterBatches, (function,))
+        return self._then("filter_batches", factory, self.schema, uid, parallelism)
 
     def map_batches(
         self,
@@ -182,15 +212,25 @@ class Stream:
         origins = tuple((operator, partitioning) for operator, _ in self._origins)
         return Stream(self._builder, self.schema, origins)
 
-    def key_by(self, *columns: Any, uid: str | None = None) -> KeyedStream:
-        """Group by columns, or by a function of the row: ``key_by(fn, "type")``."""
+    def key_by(
+        self,
+        *columns: Any,
+        uid: str | None = None,
+        migrate_key: Callable[[Any], Any] | None = None,
+    ) -> KeyedStream:
+        """Group by columns, or by a function of the row: ``key_by(fn, "type")``.
+
+        ``migrate_key`` turns a key that a snapshot holds in another type into one of this type.
+        """
         where = self._named("key_by", uid)
+        if migrate_key is not None:
+            check_callable(migrate_key, f"{where}, migrate_key")
         if any(isinstance(how, Broadcast) for _, how in self._origins):
             raise GraphError(f"{where}: a broadcast stream goes to every subtask and has no key.")
         if not columns:
             raise GraphError(f"{where} needs at least one column, or a function and a type.")
         if callable(columns[0]):
-            return self._key_by_function(columns, uid, where)
+            return self._key_by_function(columns, uid, where, migrate_key)
         if uid is not None:
             raise GraphError(
                 f"{where}: columns as a key need no operator. Leave uid out, or give it to the "
@@ -202,11 +242,15 @@ class Stream:
         # Whether a column may be null is no part of a key's type, which a restore compares.
         fields = [pa.field(self.schema.names[n], self.schema.types[n]) for n in numbers]
         arrow = checked_key_type(fields[0].type if len(fields) == 1 else pa.struct(fields), where)
-        key = KeySpec(numbers, ValueType.of(arrow), tuple(columns))
+        key = KeySpec(numbers, ValueType.of(arrow), tuple(columns), migrate=migrate_key)
         return KeyedStream(self._builder, self.schema, self.schema, self._origins, key)
 
     def _key_by_function(
-        self, arguments: tuple[Any, ...], uid: str | None, where: str
+        self,
+        arguments: tuple[Any, ...],
+        uid: str | None,
+        where: str,
+        migrate_key: Callable[[Any], Any] | None,
     ) -> KeyedStream:
         if len(arguments) != 2:
             raise GraphError(
@@ -224,9 +268,12 @@ class Stream:
             Make(AddKey, (function, self.schema, field)),
             carried,
             uid,
-            same.pop() if len(same) == 1 else None,
+            None,
+            beside=self._origins[0][0] if len(same) == 1 else None,
         )
-        key = KeySpec((len(self.schema),), ValueType.of(field.type), (field.name,), hidden=True)
+        key = KeySpec(
+            (len(self.schema),), ValueType.of(field.type), (field.name,), True, migrate_key
+        )
         return KeyedStream(self._builder, self.schema, carried, added._origins, key)
 
     def connect(self, other: Stream) -> ConnectedStreams:
@@ -276,18 +323,18 @@ class Stream:
         parallelism: int | None,
         **more: Any,
     ) -> LogicalOperator:
-        where = self._named(name, uid)
+        self._builder.parallelism_of(parallelism, self._named(name, uid))
         return self._builder.add(
             name,
             factory,
             schema,
             uid=uid,
-            inputs=self._read_by(self._builder.parallelism_of(parallelism, where)),
+            inputs=self._read_by(parallelism),
             parallelism=parallelism,
             **more,
         )
 
-    def _read_by(self, parallelism: int) -> tuple[Input, ...]:
+    def _read_by(self, parallelism: int | None) -> tuple[Input, ...]:
         """The inputs of an operator that reads the rows of this stream, and no key."""
         return self._inputs()
 
@@ -372,11 +419,64 @@ class KeyedStream(Stream):
 
         ``function(reduced, row)`` returns a row with the columns of the stream; the first row of
         a key is its own fold.
+
+        ``operator.add``, ``min`` and ``max`` are known, and applied to each column outside the
+        key by itself, as :meth:`aggregate` would: they emit a row per key and batch.
         """
-        check_callable(function, self._named("reduce", uid), rows=2)
+        where = self._named("reduce", uid)
+        known = reduction_of(function, self.schema, self.key, where)
+        if known is not None:
+            return self._aggregated("reduce", known, tuple(self.schema.names), uid, parallelism)
+        check_callable(function, where, rows=2)
         states = (reduced_state(self.schema),)
         reduce = RunningReduce(function)
         return self._keyed("reduce", KeyedRows, reduce, self.schema, states, uid, parallelism)
+
+    def aggregate(
+        self, *, uid: str | None = None, parallelism: int | None = None, **aggregates: Aggregate
+    ) -> Stream:
+        """Running aggregates of each key: ``aggregate(total=ms.sum("amount"), n=ms.count())``.
+
+        Emits the columns of the key (``key`` where a function made it) and one for each aggregate:
+        a row for each key and batch with rows of that key. How rows are divided into batches is
+        not defined; the last row of a key has the aggregates of all its rows. Rows are combined
+        before they are sent to the owner of their key, so ``first``, ``last`` and ``collect``
+        keep the order of the rows that one subtask sends; between subtasks there is none.
+        """
+        where = self._named("aggregate", uid)
+        key_names = (HIDDEN_KEY_NAME,) if self.key.hidden else self.key.names
+        checked_aggregation(aggregates, self.schema, key_names, where)
+        return self._aggregated(
+            "aggregate", aggregates, (*key_names, *aggregates), uid, parallelism
+        )
+
+    def _aggregated(
+        self,
+        name: str,
+        aggregates: dict[str, Aggregate],
+        emitted: tuple[str, ...],
+        uid: str | None,
+        parallelism: int | None,
+    ) -> Stream:
+        """Emits the columns that are named, out of those of the key and the aggregates."""
+        aggregation = aggregation_of(aggregates, self.schema)
+        fields = [self._carried.field(number) for number in self.key.columns]
+        if self.key.hidden:
+            fields = [fields[0].with_name(HIDDEN_KEY_NAME)]
+        fields += [pa.field(output.name, output.type) for output in aggregation.outputs]
+        # From behind: with a key that a function made, a column may be called "key" as well.
+        places = {field.name: number for number, field in enumerate(fields)}
+        order = tuple(places[column] for column in emitted)
+        schema = pa.schema([fields[number] for number in order])
+        added = Aggregating(self.key, self._carried, aggregation, schema, order).add(
+            self._builder,
+            tuple(operator for operator, _ in self._origins),
+            name,
+            uid,
+            parallelism,
+            self._named(name, uid),
+        )
+        return self._emitted_by(added)
 
     def _keyed(
         self,
@@ -400,7 +500,7 @@ class KeyedStream(Stream):
         )
         return self._emitted_by(added)
 
-    def _read_by(self, parallelism: int) -> tuple[Input, ...]:
+    def _read_by(self, parallelism: int | None) -> tuple[Input, ...]:
         """Rows go to the owner of their key also where nobody asks for it, but without it."""
         if not self.key.hidden:
             return self._inputs()
@@ -414,7 +514,12 @@ class KeyedStream(Stream):
         )
         return (Input(dropped.id, Forward()),)
 
-    def key_by(self, *columns: Any, uid: str | None = None) -> KeyedStream:
+    def key_by(
+        self,
+        *columns: Any,
+        uid: str | None = None,
+        migrate_key: Callable[[Any], Any] | None = None,
+    ) -> KeyedStream:
         raise GraphError(f"{self._where()}: key_by() twice in a row; the second one is enough.")
 
     def union(self, *others: Stream) -> Stream:

@@ -7,7 +7,7 @@ found again only while the program does not change.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -27,7 +27,10 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class LogicalOperator:
-    """One operator. ``schema`` is what it emits; None for a sink."""
+    """One operator. ``schema`` is what it emits; None for a sink.
+
+    ``follows_job`` says that its parallelism is that of the job, and changes with it.
+    """
 
     id: int
     uid: str
@@ -41,6 +44,7 @@ class LogicalOperator:
     key: KeySpec | None = None
     source: Source | None = None
     sink: Sink | None = None
+    follows_job: bool = False
 
     @property
     def is_sink(self) -> bool:
@@ -57,3 +61,11 @@ class LogicalGraph:
 
     def operator(self, id: int) -> LogicalOperator:
         return self.operators[id]
+
+    def at(self, parallelism: int) -> LogicalGraph:
+        """The same graph at another parallelism; operators that were given their own keep it."""
+        operators = (
+            replace(operator, parallelism=parallelism) if operator.follows_job else operator
+            for operator in self.operators
+        )
+        return replace(self, operators=tuple(operators))

@@ -35,7 +35,9 @@ def committed_state(storage: Storage, job: JobSpec, uid: str, state: str) -> Any
     info = _state(spec, state)
     if not info.is_keyed:
         return [] if stored is None else _units(stored, spec, state)
-    return {} if stored is None else dict(_keyed(storage, job, spec, stored, state))
+    if manifest is None or stored is None:
+        return {}
+    return dict(_keyed(storage, job, spec, stored, state, manifest.created_at))
 
 
 def _operator(job: JobSpec, uid: str) -> OperatorSpec:
@@ -65,12 +67,18 @@ def _units(stored: OperatorState, spec: OperatorSpec, state: str) -> list[list[A
 
 
 def _keyed(
-    storage: Storage, job: JobSpec, spec: OperatorSpec, stored: OperatorState, state: str
+    storage: Storage,
+    job: JobSpec,
+    spec: OperatorSpec,
+    stored: OperatorState,
+    state: str,
+    created_at: float,
 ) -> Iterator[tuple[Any, Any]]:
     assert spec.key is not None
     keyed = [info for info in spec.states if info.is_keyed]
     for subtask in stored.subtasks:
         view = ProcessContext(spec.uid, subtask.subtask, stored.parallelism)
+        view.now_us = lambda: int(created_at * 1_000_000)
         backend = HeapBackend(keyed, spec.key.type, job.max_parallelism, view)
         for table in read_chain(storage, subtask.chain):
             for _ in backend.apply(table):

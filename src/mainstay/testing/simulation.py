@@ -32,6 +32,7 @@ from mainstay.runtime.ports import COORDINATOR, Ports
 from mainstay.runtime.spec import JobSpec
 from mainstay.runtime.status import AttemptRecord
 from mainstay.runtime.worker import Deployment, Worker
+from mainstay.snapshot.memory_storage import MemoryStorage
 from mainstay.snapshot.storage import Storage
 from mainstay.testing.faults import FaultyStorage
 
@@ -43,7 +44,11 @@ _LEADER: Address = (0, COORDINATOR)
 
 @dataclass(frozen=True, slots=True)
 class SimulationSettings:
-    """What a run is to go through."""
+    """What a run is to go through.
+
+    Savepoints and rescales, to each of the parallelisms that are given, are asked for at steps that
+    the seed decides, among those in which crashes happen. A stop is asked for from its step on.
+    """
 
     seed: int = 0
     crashes: int = 0
@@ -54,6 +59,11 @@ class SimulationSettings:
     max_steps: int = 200_000
     stop_after_epochs: int | None = None
     check_invariants: bool = False
+    savepoints: int = 0
+    rescales: tuple[int, ...] = ()
+    stop_at_step: int | None = None
+    stop_with_savepoint: bool = False
+    drain: bool = False
 
 
 class StuckError(AssertionError):
@@ -123,7 +133,7 @@ class _Cluster:
         if self.leader.alive:
             self.simulation.launch(deployment)
 
-    def stop(self, attempt: Attempt) -> None:
+    def end(self, attempt: Attempt) -> None:
         if self.leader.alive:
             self.simulation.stop(attempt)
 
@@ -138,8 +148,19 @@ class Simulation:
         settings: SimulationSettings,
         storage: Storage,
         clock: SimulatedClock | None = None,
+        *,
+        places: dict[str, Storage] | None = None,
+        plan_at: Callable[[int], JobSpec] | None = None,
     ) -> None:
         self.settings = settings
+        self.places = {} if places is None else places
+        """Storages beside the job's own, by the paths of savepoints."""
+        self.savepoints: list[str] = []
+        """The savepoints that were finished, oldest first."""
+        self.last_stop: str | None = None
+        """The savepoint that the job was stopped with."""
+        self.refusals: list[str] = []
+        """Why requests were not done."""
         self.random = Random(settings.seed)
         self.clock = clock or SimulatedClock()
         self.storage = storage
@@ -150,13 +171,19 @@ class Simulation:
         self.reports: list[tuple[_Process, Callable[[], None]]] = []
         self._job = job
         self._options = options
-        self._shipped = cloudpickle.dumps(job)
         self._faulty = FaultyStorage(storage, self.random, settings.storage_faults)
         self._links: dict[tuple[Address, Address], deque[Any]] = {}
         self._processes: dict[Address, _Process] = {}
         self._tokens = 0
         horizon = settings.crash_within_steps
         self._crashes = sorted(self.random.randrange(horizon) for _ in range(settings.crashes))
+        self._plan_at = plan_at
+        # By a source of chance of their own, so that they change nothing else about a seed.
+        chance = Random(f"requests-{settings.seed}")
+        asked: list[int | None] = [None] * settings.savepoints + list(settings.rescales)
+        self._requests = sorted(((chance.randrange(horizon), n) for n in asked), key=str)
+        self._stop_asked_of: Coordinator | None = None
+        self._places_asked = 0
         self._start_leader()
 
     # ------------------------------------------------------------ processes
@@ -168,7 +195,10 @@ class Simulation:
             receiver = _LEADER if to == COORDINATOR else (message.attempt, to)
             self._links.setdefault((process.address, receiver), deque()).append(message)
 
-        return Ports(self.clock, _Background(self, process), send, self._faulty)
+        return Ports(self.clock, _Background(self, process), send, self._faulty, self._open)
+
+    def _open(self, place: str) -> Storage:
+        return self.places.setdefault(place, MemoryStorage())
 
     def _start_leader(self) -> None:
         self._leader = _Process(_LEADER)
@@ -190,16 +220,11 @@ class Simulation:
     def launch(self, deployment: Deployment) -> None:
         """Start the workers of an attempt, each with a copy of the program of its own."""
         self._note(f"launch attempt {deployment.attempt}")
+        shipped = cloudpickle.dumps(deployment.job)
         for number in range(deployment.job.workers):
             process = _Process((deployment.attempt, number))
             self._processes[process.address] = process
-            own = Deployment(
-                pickle.loads(self._shipped),
-                deployment.attempt,
-                deployment.lineage,
-                deployment.restored,
-                deployment.tuning,
-            )
+            own = replace(deployment, job=pickle.loads(shipped))
             process.worker = Worker(own, number, self._ports(process))
 
     def stop(self, attempt: Attempt) -> None:
@@ -241,10 +266,53 @@ class Simulation:
             self._start_leader_again()
 
     def _start_leader_again(self) -> None:
-        # The new leader goes on from whatever the log says.
-        restore = replace(self._options.restore, start="latest-or-new")
-        self._options = replace(self._options, restore=restore)
+        # The new leader goes on from whatever the log says, or begins as the first one did.
+        if self.storage.list("log/"):
+            restore = replace(self._options.restore, start="latest-or-new")
+            self._options = replace(self._options, restore=restore)
         self._start_leader()
+
+    # ------------------------------------------------------------ requests
+
+    def _ask_if_due(self) -> None:
+        """Ask for what a user might ask for just now."""
+        while self._requests and self.steps >= self._requests[0][0]:
+            _, parallelism = self._requests.pop(0)
+            if parallelism is None:
+                self._ask_for_savepoint()
+            elif self._plan_at is not None:
+                self._note(f"rescale to {parallelism}")
+                self._job = self._plan_at(parallelism)
+                self.coordinator.rescale(self._job, self._answered("rescale"))
+        due = self.settings.stop_at_step
+        if due is not None and self.steps >= due and self._stop_asked_of is not self.coordinator:
+            # A leader that was asked may be gone: then its successor is asked.
+            self._stop_asked_of = self.coordinator
+            path = self._new_place() if self.settings.stop_with_savepoint else None
+            self._note(f"stop with {path}")
+            self.last_stop = None
+            done = self._answered("stop", path)
+            self.coordinator.stop(path, done, drain=self.settings.drain)
+
+    def _ask_for_savepoint(self) -> None:
+        path = self._new_place()
+        self._note(f"savepoint {path}")
+        self.coordinator.savepoint(path, self._answered("savepoint", path))
+
+    def _new_place(self) -> str:
+        self._places_asked += 1
+        return f"savepoint-{len(self.places)}-{self._places_asked}"
+
+    def _answered(self, what: str, path: str | None = None) -> Callable[[Exception | None], None]:
+        def done(error: Exception | None) -> None:
+            self._note(f"{what} {path}: {error or 'done'}")
+            if error is not None:
+                self.refusals.append(str(error))
+            if error is None and path is not None:
+                self.savepoints.append(path)
+                self.last_stop = path if what == "stop" else self.last_stop
+
+        return done
 
     # ------------------------------------------------------------ the scheduler
 
@@ -276,6 +344,7 @@ class Simulation:
             self._let_time_pass()
         else:
             self.random.choice(choices)()
+        self._ask_if_due()
         self.coordinator.tick()
         self._stop_if_asked()
         if self.settings.check_invariants:

@@ -110,7 +110,7 @@ def test_wrong_restart_settings_are_refused_where_they_are_written(
         ({"mode": None}, "mode=None"),
         ({"snapshots": "./dir"}, r'snapshots=Snapshots\("./dir"\)'),
         ({"restart": 3}, r"restart=Restart\(\)"),
-        ({"restore": "./elsewhere"}, 'restore=.*"latest", "latest-or-new"'),
+        ({"restore": "lates"}, 'restore=.*"latest", "latest-or-new"'),
         ({"restore": 0}, "restore=0 is unknown"),
         ({"restore": True}, "restore=True is unknown"),
         ({"restore": ["latest"]}, "restore="),

@@ -7,6 +7,7 @@ rather than a moment.
 from __future__ import annotations
 
 import itertools
+import re
 import threading
 from collections import Counter
 from collections.abc import Sequence
@@ -17,7 +18,8 @@ import pyarrow as pa
 import pytest
 
 import mainstay as ms
-from mainstay.connectors import Files, Memory, Polled, Source, Split, SplitReader
+from mainstay.connectors import Files, Memory, Polled, Rows, Source, Split, SplitReader
+from mainstay.drive import handle
 from mainstay.errors import HistoryExistsError, SourceError, UserFunctionError
 from mainstay.schema import to_schema
 
@@ -244,3 +246,84 @@ def test_a_source_that_cannot_be_planned_ends_the_job_with_its_reason(tmp_path: 
     with pytest.raises(SourceError, match=r"no file matches.*\*\.csv"):
         job.wait(PATIENCE_S)
     assert job.status == "failed"
+
+
+# ---------------------------------------------------------------- a target that is away
+
+
+class Away(Memory):
+    """Its target refuses until it is told to come back; says when it was asked a second time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked_again = new_event()
+        self.back = new_event()
+        self.asked: list[int] = []
+
+    def commit(self, handles: Sequence[bytes]) -> None:
+        if not _events[self.back].is_set():
+            self.asked.append(len(handles))
+            if len(self.asked) > 1:
+                _events[self.asked_again].set()
+            raise ConnectionError("the target is away")
+        super().commit(handles)
+
+
+class LocalAway(Away):
+    """The same, committed by the subtasks."""
+
+    is_global = False
+
+
+class Silent(Memory):
+    """Its target does not answer until the test is over."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = new_event()
+        self.over = new_event()
+
+    def commit(self, handles: Sequence[bytes]) -> None:
+        _events[self.asked].set()
+        _events[self.over].wait(PATIENCE_S)
+
+
+def start_into(sink: Memory, directory: Path) -> Any:
+    env = ms.Environment(
+        spark="embedded", parallelism=2, snapshots=ms.Snapshots(directory, every="20ms")
+    )
+    env.source(Rows("n long", [(n,) for n in range(50)]), uid="in").sink(sink, uid="out")
+    return env.start("away")
+
+
+@pytest.mark.parametrize("kind", [Away, LocalAway])
+def test_a_bounded_job_waits_for_a_target_that_is_away_and_says_so(
+    kind: type[Away], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    sink = kind()
+    job = start_into(sink, tmp_path)
+    assert _events[sink.asked_again].wait(PATIENCE_S)
+    assert job.status == "running"
+    (problem,) = job.problems()
+    assert re.fullmatch(
+        r"sink 'out'(, subtask 0)? has not confirmed epoch \d+ for \d+ s: "
+        r"ConnectionError: the target is away",
+        str(problem),
+    )
+    _events[sink.back].set()
+    assert job.wait(PATIENCE_S) == "finished"
+    assert job.problems() == []
+    assert sorted(sink.rows()) == [(n,) for n in range(50)]
+    assert [record.levelname for record in caplog.records] == ["WARNING", "WARNING"]
+    assert caplog.messages[1].startswith("job 'away', no longer: sink 'out'")
+
+
+def test_cancelling_waits_for_no_target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(handle, "THREADS_END_S", 0.1)
+    sink = Silent()
+    job = start_into(sink, tmp_path)
+    assert _events[sink.asked].wait(PATIENCE_S)
+    job.cancel()
+    assert not _events[sink.over].is_set()
+    assert job.status == "cancelled"
+    _events[sink.over].set()

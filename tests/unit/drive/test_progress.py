@@ -7,6 +7,7 @@ import io
 from mainstay.drive.progress import ProgressLine
 from mainstay.runtime.epochs import EpochRecord
 from mainstay.runtime.messages import Epoch, TaskMetrics
+from mainstay.runtime.status import Problem
 
 
 class Terminal(io.StringIO):
@@ -22,6 +23,12 @@ class Job:
     name = "totals"
     status = "running"
     rows = 1000
+
+    def __init__(self) -> None:
+        self.waits_for: list[Problem] = []
+
+    def problems(self) -> list[Problem]:
+        return self.waits_for
 
     def snapshots(self) -> list[EpochRecord]:
         return [EpochRecord(Epoch(3), 1, "complete", 0.0, 0.25, 4096)]
@@ -45,6 +52,13 @@ def test_the_line_shows_rows_rate_and_the_last_epoch() -> None:
     job.rows = 3000
     text = line.text(3.0)
     assert text == "totals: running  3,500 rows  1,000 rows/s  epoch 3 in 0.25 s, 4,096 bytes"
+
+
+def test_the_line_shows_what_the_job_waits_for() -> None:
+    job = Job()
+    job.waits_for = [Problem("sink 'out'", "has not confirmed epoch 12", "OSError: away", 43.2)]
+    text = ProgressLine(job, Terminal()).text(1.0)
+    assert text.endswith("  sink 'out' has not confirmed epoch 12 for 43 s: OSError: away")
 
 
 def test_a_terminal_gets_one_line_that_is_written_over() -> None:

@@ -141,7 +141,11 @@ class World:
         self.clock = FakeClock()
         self.background = FakeBackground()
         self.storage = FakeStorage(self.events)
-        self.ports = Ports(self.clock, self.background, self._send, self.storage)
+        self.places: dict[str, MemoryStorage] = {}
+        self.ports = Ports(self.clock, self.background, self._send, self.storage, self._open)
+
+    def _open(self, place: str) -> MemoryStorage:
+        return self.places.setdefault(place, MemoryStorage())
 
     def _send(self, to: int, message: Any) -> None:
         self.events.append(("send", to, message))

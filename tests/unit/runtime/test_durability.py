@@ -7,6 +7,7 @@ import pytest
 
 from mainstay.errors import SnapshotStorageError
 from mainstay.runtime.durability import Durability, PendingEpoch
+from mainstay.runtime.late import Late
 from mainstay.runtime.messages import Epoch, Figures
 from mainstay.runtime.operators.base import Operator
 from mainstay.runtime.operators.rows import Make
@@ -15,6 +16,7 @@ from mainstay.runtime.stateful import RestoredState, StatefulOperator, read_chai
 from mainstay.snapshot.manifest import SubtaskState
 from mainstay.state.declaration import StateInfo
 from mainstay.state.keygroups import KeyGroupRange
+from mainstay.state.operator import OperatorList
 from mainstay.state.values import ValueType
 
 TOTAL = StateInfo("total", "value", ValueType.of("long"))
@@ -293,14 +295,16 @@ def test_figures_tell_the_times_and_what_was_written_for_the_epoch(
 
 
 def test_a_large_segment_is_converted_in_slices(subject: Subject, count: StatefulOperator) -> None:
-    put(count, **{f"key-{n}": n for n in range(5000)})
+    for first in range(0, 100_000, 2000):
+        put(count, **{f"key-{n}": n for n in range(first, first + 2000)})
+        count.relieve()
     subject.cut(1)
     steps = 0
     while subject.durability.step():
         steps += 1
     assert steps >= 3
     subject.world.background.drain()
-    assert subject.stored(1)["key-4999"] == 4999
+    assert subject.stored(1)["key-99999"] == 99999
 
 
 def test_a_long_chain_is_compacted_beside_the_loop_and_keeps_its_content(
@@ -367,3 +371,85 @@ def test_columns_of_a_segment_are_those_of_the_declared_type(
     subject.world.background.drain()
     (table,) = read_chain(subject.world.storage, subject.acknowledged[1]["count"].chain)
     assert table.table.schema.field("value").type == pa.int64()
+
+
+# ---------------------------------------------------------------- late parts
+
+
+UNITS = StateInfo("units", "operator_list", ValueType.of("long"), redistribute="split")
+
+
+class Waiting(Operator):
+    """Its cuts have a late part until the test says what is in it."""
+
+    def __init__(self) -> None:
+        self.lates: list[Late] = []
+        self.units: list[int] = []
+
+    def late(self) -> Late:
+        self.lates.append(Late(lambda: {"units": self.units}))
+        return self.lates[-1]
+
+
+@pytest.fixture
+def waiting() -> StatefulOperator:
+    spec = OperatorSpec("waiting", "waiting", Make(Waiting, ()), states=(UNITS,))
+    return StatefulOperator(spec, 0, 1, 1, 128, KeyGroupRange(0, 127))
+
+
+def test_an_epoch_is_acknowledged_with_its_late_part_when_that_is_known(
+    world: Any, waiting: StatefulOperator
+) -> None:
+    subject = Subject(world, waiting)
+    subject.cut(1)
+    subject.convert()
+    assert subject.acknowledged == {}
+    waiting.operator.units = [5, 6]  # type: ignore[attr-defined]
+    (late,) = waiting.operator.lates  # type: ignore[attr-defined]
+    late.is_known = True
+    subject.convert()
+    restored = OperatorList(UNITS)
+    restored.restore(subject.acknowledged[1]["waiting"].units["units"])
+    assert restored.get() == [5, 6]
+
+
+def test_a_late_part_that_is_given_up_declines_its_epoch_once(
+    world: Any, waiting: StatefulOperator
+) -> None:
+    subject = Subject(world, waiting)
+    subject.cut(1)
+    subject.cut(2)
+    first, second = waiting.operator.lates  # type: ignore[attr-defined]
+    first.failure = "disk full"
+    second.is_known = True
+    subject.convert()
+    subject.convert()
+    assert subject.declined == [(1, "disk full")]
+    assert list(subject.acknowledged) == [2]
+
+
+def test_an_epoch_that_was_aborted_is_not_acknowledged_when_its_late_part_is_known(
+    world: Any, waiting: StatefulOperator
+) -> None:
+    subject = Subject(world, waiting)
+    subject.cut(1)
+    subject.durability.abort(Epoch(1))
+    (late,) = waiting.operator.lates  # type: ignore[attr-defined]
+    late.is_known = True
+    subject.convert()
+    assert subject.acknowledged == {}
+
+
+def test_an_epoch_waits_for_segments_and_late_parts(
+    world: Any, waiting: StatefulOperator, count: StatefulOperator
+) -> None:
+    subject = Subject(world, count, waiting)
+    put(count, a=1)
+    subject.cut(1)
+    subject.convert()
+    (late,) = waiting.operator.lates  # type: ignore[attr-defined]
+    late.is_known = True
+    subject.convert()
+    assert subject.acknowledged == {}
+    subject.world.background.drain()
+    assert list(subject.acknowledged) == [1]

@@ -156,3 +156,13 @@ def test_sequences_are_counted_per_channel(numbers: Batch) -> None:
 def test_the_input_has_ended_when_every_channel_has() -> None:
     gate, _ = gate_of(4, 5, 6)
     assert [gate.end(1), gate.end(0), gate.end(2)] == [False, False, True]
+
+
+def test_credit_is_given_back_in_sums_worth_a_message() -> None:
+    grants: list[tuple[ChannelId, int]] = []
+    channel = ChannelId(1)
+    gate = Gate([InputChannel(channel, port=0)], lambda *grant: grants.append(grant), 100)
+    for sequence, size_bytes in enumerate([60, 39, 1, 250, 10]):
+        gate.put(channel, sequence, Marker(Epoch(sequence)), size_bytes)
+        gate.take(10)
+    assert grants == [(channel, 100), (channel, 250)]

@@ -74,6 +74,24 @@ class Extended(Count):
     extra = ms.ListState("string")
 
 
+class Widened(Count):
+    total = ms.ReducingState("long", lambda a, b: a + b, ttl="1 day")
+
+
+class Dealt32(Dealt):
+    seen = ms.OperatorListState("int", redistribute="split")
+
+
+class Dealt64(Dealt):
+    seen = ms.OperatorListState("long", redistribute="split")
+
+
+class DealtTexts(Dealt):
+    seen = ms.OperatorListState(
+        "string", redistribute="split", migrate=lambda old: str(old) if old > 1 else None
+    )
+
+
 def job(
     function: Any = None,
     *,
@@ -89,6 +107,13 @@ def job(
         stream = stream.rebalance().map(lambda row: row, "k string, n long", uid="extra")
     counted = stream.key_by(key).process(function or Count(), "k string", uid=uid)
     counted.sink(Memory(), uid="out")
+    return env.plan()
+
+
+def aggregating(**aggregates: Any) -> JobSpec:
+    env = ms.Environment(parallelism=2)
+    rows = env.source(Rows("k string, n long", []), uid="rows")
+    rows.key_by("k").aggregate(uid="count", **aggregates).sink(Memory(), uid="out")
     return env.plan()
 
 
@@ -148,6 +173,17 @@ def plan(stored: Manifest, spec: JobSpec, *allowed: str, rewrite: bool = False) 
     return plan_restore(stored, spec, frozenset(allowed), rewrite=rewrite)
 
 
+MATCHED = (
+    "matched state 'count.total': value of long",
+    "matched state 'count.seen': map of string to long",
+)
+
+
+def news(restored: RestorePlan) -> list[str]:
+    """What is reported beyond what simply fits."""
+    return [line for line in restored.report if not line.startswith("matched ")]
+
+
 def chains(restored: RestorePlan, uid: str = "count") -> list[list[tuple[str, int, int]]]:
     count = len([key for key in restored.states if key[0] == uid])
     return [
@@ -166,28 +202,30 @@ def splits(restored: RestorePlan, parallelism: int) -> list[list[str]]:
 # ---------------------------------------------------------------- what fits
 
 
-def test_the_same_job_gets_back_what_it_stored_and_nothing_is_reported() -> None:
+def test_the_same_job_gets_back_what_it_stored_and_every_state_is_matched() -> None:
     restored = plan(manifest(job()), job())
     assert chains(restored) == [[("a", 0, 63)], [("b", 64, 127)]]
     assert splits(restored, 2) == [["split-0"], ["split-1"]]
-    assert restored.report == ()
+    assert set(MATCHED) < set(restored.report)
+    assert news(restored) == []
+    assert all(state.stored_as is None for state in restored.states.values())
     assert not any(state.rewrite for state in restored.states.values())
 
 
 def test_an_added_state_starts_empty_and_is_reported() -> None:
     restored = plan(manifest(job()), job(Extended()))
-    assert restored.report == ("added state 'count.extra': starts empty",)
+    assert news(restored) == ["added state 'count.extra': starts empty"]
     assert chains(restored) == [[("a", 0, 63)], [("b", 64, 127)]]
 
 
 def test_an_added_operator_starts_empty_and_is_reported() -> None:
     restored = plan(manifest(job()), job(extra_map=True))
-    assert restored.report == ("added operator 'extra': starts empty",)
+    assert news(restored) == ["added operator 'extra': starts empty"]
     assert ("extra", 0) not in restored.states
 
 
 def test_an_operator_that_held_no_state_may_go_without_a_word() -> None:
-    assert plan(manifest(job(extra_map=True)), job()).report == ()
+    assert news(plan(manifest(job(extra_map=True)), job())) == []
 
 
 def test_state_that_is_restored_from_elsewhere_is_rewritten() -> None:
@@ -195,11 +233,83 @@ def test_state_that_is_restored_from_elsewhere_is_rewritten() -> None:
     assert all(state.rewrite for state in restored.states.values())
 
 
+# ---------------------------------------------------------------- upgrades
+
+
+def test_a_changed_state_is_read_with_what_was_stored_and_rewritten() -> None:
+    stored = manifest(job())
+    restored = plan(stored, job(Widened()))
+    assert news(restored) == [
+        "converted state 'count.total': value to reducing, ttl none to 86400 s"
+    ]
+    for subtask in range(2):
+        state = restored.states["count", subtask]
+        assert state.rewrite
+        assert state.stored_as is not None
+        assert state.stored_as.key_type == "string"
+        assert state.stored_as.states == stored.operators["count"].states
+    assert restored.states["rows", 0].stored_as is None
+
+
+def migrating(parallelism: int = 2) -> JobSpec:
+    env = ms.Environment(parallelism=parallelism)
+    keyed = env.source(Rows("k string, n long", []), uid="rows").key_by("n", migrate_key=len)
+    keyed.process(Count(), "k string", uid="count").sink(Memory(), uid="out")
+    return env.plan()
+
+
+def test_where_keys_are_migrated_everyone_reads_everything() -> None:
+    restored = plan(manifest(job()), migrating(3))
+    assert chains(restored) == [[("a", 0, 63), ("b", 64, 127)]] * 3
+    assert "migrated the key of operator 'count': string to long" in restored.report
+    assert all(restored.states["count", n].rewrite for n in range(3))
+
+
+def test_keys_are_not_migrated_where_the_type_is_the_same() -> None:
+    restored = plan(manifest(migrating()), migrating())
+    assert news(restored) == []
+    assert chains(restored) == [[("a", 0, 63)], [("b", 64, 127)]]
+
+
+def dealt(*values: int) -> Manifest:
+    stored = manifest(listing(Dealt32()))
+    column = ValueType.of("int").to_array(list(values))
+    units = OperatorUnits("split", len(values), encode_units(column))
+    held = replace(stored.operators["list"], subtasks=(SubtaskState(0, (), {"seen": units}),))
+    return replace(stored, operators={**stored.operators, "list": held})
+
+
+def found_units(restored: RestorePlan) -> list[Any]:
+    held = [restored.states["list", n].units["seen"] for n in range(2)]
+    assert [units.count for units in held] == [len(decode_units(u.data)) for u in held]
+    return [unit for units in held for unit in decode_units(units.data).to_pylist()]
+
+
+def test_operator_state_is_converted_and_migrated_too() -> None:
+    widened = plan(dealt(1, 2, 3), listing(Dealt64()))
+    assert found_units(widened) == [1, 2, 3]
+    assert decode_units(widened.states["list", 0].units["seen"].data).type == "int64"
+    assert not widened.states["list", 0].rewrite
+    migrated = plan(dealt(1, 2, 3), listing(DealtTexts()))
+    assert found_units(migrated) == ["2", "3"]
+    assert "migrated state 'list.seen': int to string" in migrated.report
+
+
+def test_another_aggregation_is_refused_with_both() -> None:
+    stored = manifest(aggregating(total=ms.sum("n")))
+    assert news(plan(stored, aggregating(total=ms.sum("n")))) == []
+    with pytest.raises(
+        RestoreError, match=r"operator 'count' had accumulated struct.* another uid"
+    ):
+        plan(stored, aggregating(total=ms.sum("n"), rows=ms.count()))
+
+
 # ---------------------------------------------------------------- rescaling
 
 
 def test_chains_are_clipped_to_the_ranges_of_more_subtasks() -> None:
     restored = plan(manifest(job()), job(parallelism=4))
+    assert "rescaled operator 'count' from 2 to 4 subtasks" in restored.report
     assert chains(restored) == [
         [("a", 0, 31)],
         [("a", 32, 63)],
@@ -276,10 +386,10 @@ def test_naming_only_some_states_of_a_dropped_operator_is_not_enough() -> None:
 
 def test_a_dropped_operator_goes_with_an_explicit_word() -> None:
     restored = plan(manifest(job()), job(uid="renamed"), "count.total", "count.seen")
-    assert restored.report == (
+    assert news(restored) == [
         "dropped operator 'count' with its states ['total', 'seen']",
         "added operator 'renamed': starts empty",
-    )
+    ]
     assert ("count", 0) not in restored.states
 
 
@@ -302,7 +412,7 @@ def test_a_dropped_state_is_refused_with_both_remedies() -> None:
 
 def test_a_dropped_state_goes_with_an_explicit_word_and_its_rows_are_written_no_more() -> None:
     restored = plan(manifest(job()), job(Recount()), "count.seen")
-    assert restored.report == ("dropped state 'count.seen'",)
+    assert news(restored) == ["dropped state 'count.seen'"]
     assert restored.states["count", 0].rewrite
     assert not restored.states["rows", 0].rewrite
 
@@ -312,7 +422,8 @@ def test_a_changed_type_is_refused_with_both_types() -> None:
         plan(manifest(job()), job(Retyped()))
     assert str(refused.value) == (
         "state 'count.total' was stored as value of long and is now declared as value of "
-        "string. Declare it as before, or give it another name to start empty."
+        "string (long to string). Declare it as before, convert its values with migrate=<a "
+        "function of the old value>, or give it another name to start empty."
     )
 
 
@@ -355,7 +466,7 @@ def test_the_way_of_redistribution_is_stored_and_fits_itself(function: type[ms.P
     stored = Manifest.from_bytes(manifest(listing(function())).to_bytes())
     (seen,) = stored.operators["list"].states
     assert seen.redistribute == function.__dict__["seen"].redistribute
-    assert plan(stored, listing(function())).report == ()
+    assert news(plan(stored, listing(function()))) == []
 
 
 def test_keyed_state_has_no_way_of_redistribution() -> None:
@@ -369,7 +480,8 @@ def test_a_changed_key_type_is_refused_with_both_types() -> None:
         plan(manifest(job()), job(key="n"))
     assert str(refused.value) == (
         "operator 'count' was keyed by string, and is now keyed by long. Key it by string as "
-        "before, or give it another uid to start empty."
+        "before, give key_by() migrate_key=<a function of it>, or give it another uid to start "
+        "empty."
     )
 
 

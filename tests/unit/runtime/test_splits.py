@@ -1,7 +1,12 @@
 from __future__ import annotations
 
+import json
+
+import pytest
+
+from mainstay.errors import RestoreError
 from mainstay.runtime.connector import Split
-from mainstay.runtime.splits import SplitBook
+from mainstay.runtime.splits import RUN, SplitBook, seen_in
 
 
 def splits(*ids: str) -> list[Split]:
@@ -69,3 +74,70 @@ def test_a_complete_source_stays_complete_after_a_restore() -> None:
 
 def test_nothing_is_an_empty_share_for_everyone() -> None:
     assert SplitBook(3, bounded=True, notes=None).nothing() == [(), (), ()]
+
+
+# ---------------------------------------------------------------- forgetting and packing
+
+
+def many(first: int, after: int) -> list[str]:
+    return [f"/in/day-{n // 1440:03d}/orders-{n % 1440:04d}.parquet" for n in range(first, after)]
+
+
+def test_a_forgotten_id_is_in_no_notes_and_would_be_a_new_split() -> None:
+    book = SplitBook(1, bounded=False, notes=None)
+    book.assign(splits("a", "b", "c"))
+    book.forget(["a", "c", "never seen"])
+    assert book.seen == {"b"}
+    assert book.notes() == {"seen": ["b"], "complete": False}
+    assert ids(book.assign(splits("a", "b"))) == [["a"]]
+
+
+def test_notes_taken_before_ids_are_forgotten_still_have_them() -> None:
+    book = SplitBook(1, bounded=False, notes=None)
+    book.assign(splits(*many(0, 3 * RUN)))
+    before = book.notes()
+    book.forget(many(0, RUN + 1))
+    assert seen_in(before) == frozenset(many(0, 3 * RUN))
+    assert seen_in(book.notes()) == frozenset(many(RUN + 1, 3 * RUN))
+
+
+def test_many_ids_are_packed_and_found_again() -> None:
+    book = SplitBook(1, bounded=False, notes=None)
+    for first in range(0, 5 * RUN, 1000):
+        book.assign(splits(*many(first, first + 1000)))
+    notes = json.loads(json.dumps(book.notes()))
+    restored = SplitBook(2, bounded=False, notes=notes)
+    assert restored.seen == book.seen == seen_in(notes)
+    assert ids(restored.assign(splits(*many(0, 5 * RUN)))) == [[], []]
+    assert len(json.dumps(notes)) < len(json.dumps(many(0, 5 * RUN))) / 2
+
+
+def test_a_packed_run_is_the_same_text_in_all_notes_while_it_is_whole() -> None:
+    book = SplitBook(1, bounded=False, notes=None)
+    book.assign(splits(*many(0, 4 * RUN)))
+    first = book.notes()["packed"]
+    book.assign(splits(*many(4 * RUN, 6 * RUN)))
+    later = book.notes()["packed"]
+    assert len(later) > len(first) > 1
+    assert all(old is new for old, new in zip(first, later, strict=False))
+    book.forget(many(0, 2))
+    thinned = book.notes()["packed"]
+    assert [text in later for text in thinned] == [False] + [True] * (len(thinned) - 1)
+
+
+def test_runs_of_which_nothing_is_left_are_gone() -> None:
+    book = SplitBook(1, bounded=False, notes=None)
+    book.assign(splits(*many(0, 4 * RUN)))
+    book.forget(many(0, 4 * RUN - 1))
+    assert book.notes() == {"seen": many(4 * RUN - 1, 4 * RUN), "complete": False}
+
+
+def test_packed_notes_cannot_be_taken_for_plain_ones() -> None:
+    book = SplitBook(1, bounded=False, notes=None)
+    book.assign(splits(*many(0, 2 * RUN)))
+    assert "seen" not in book.notes()
+
+
+def test_notes_of_a_later_format_are_refused_by_number() -> None:
+    with pytest.raises(RestoreError, match=r"format 3.*reads the formats 1 and 2"):
+        SplitBook(1, bounded=False, notes={"format": 3, "complete": False})

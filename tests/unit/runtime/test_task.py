@@ -34,6 +34,8 @@ class Recorder:
     """An operator, its state and an output: everything they are asked goes into one list."""
 
     uid = "op"
+    rocksdb = None
+    expiry: Any = None
 
     def __init__(self, calls: list[Any]) -> None:
         self.calls = calls
@@ -105,11 +107,28 @@ class RecordingGate(Gate):
         super().unblock_all()
 
 
+class Sweeping:
+    """Says when it is asked to sweep, and when it wants to be asked again."""
+
+    def __init__(self, calls: list[Any]) -> None:
+        self.calls = calls
+
+    def tick(self, now: float) -> bool:
+        self.calls.append(("sweep", now))
+        return True
+
+    def deadline(self) -> float:
+        return 17.0
+
+
 class Subject:
-    def __init__(self, world: Any, channels: int, *, aligned: bool = True) -> None:
+    def __init__(
+        self, world: Any, channels: int, *, aligned: bool = True, sweeping: bool = False
+    ) -> None:
         self.world = world
         self.calls: list[Any] = []
         self.member = Recorder(self.calls)
+        self.member.expiry = Sweeping(self.calls) if sweeping else None
         self.gate = RecordingGate(
             [InputChannel(ChannelId(10 + n), port=n) for n in range(channels)], self.calls
         )
@@ -331,3 +350,13 @@ def test_completion_reaches_every_operator(subject: Subject) -> None:
 def test_a_port_is_told_with_its_rows(subject: Subject, numbers: Batch) -> None:
     subject.gate.feed(1, numbers(5))
     assert subject.run() == [("rows", 1, [5])]
+
+
+def test_what_has_expired_is_swept_between_slices_and_the_loop_is_woken_for_it(
+    world: Any, numbers: Batch
+) -> None:
+    subject = Subject(world, 1, sweeping=True)
+    subject.gate.feed(0, numbers(5))
+    now = world.clock.now
+    assert subject.run() == [("sweep", now), ("rows", 0, [5]), ("sweep", now)]
+    assert subject.task.deadline() == 17.0

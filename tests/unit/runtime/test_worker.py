@@ -275,7 +275,7 @@ def test_a_failed_write_declines_and_the_next_epoch_holds_everything(
 def test_an_abort_reaches_tasks_that_wait_for_the_marker(
     world: Any, job: JobSpec, start_worker: Start
 ) -> None:
-    run = start_worker(world, job)
+    run = start_worker(world, job, tuning=Tuning(window_bytes=1))
     peer = Peer(run, job)
     peer.send(Marker(Epoch(1)), batch((MINE[0], 1)))
     run.settle()
@@ -332,7 +332,7 @@ def test_a_sink_commits_on_completion_and_says_so(
 def test_a_task_whose_sink_is_behind_takes_nothing_until_it_has_caught_up(
     world: Any, job: JobSpec, start_worker: Start, sink: Memory
 ) -> None:
-    run = start_worker(world, job)
+    run = start_worker(world, job, tuning=Tuning(window_bytes=1))
     peer = Peer(run, job)
     for epoch in range(1, MAX_BEHIND + 2):
         peer.send(batch((MINE[0], 1)), Marker(Epoch(epoch)))
@@ -487,7 +487,7 @@ def test_without_credit_a_source_stops_and_goes_on_when_it_is_granted(
 def test_what_a_sender_paid_is_granted_back_whatever_arrived(
     world: Any, job: JobSpec, start_worker: Start
 ) -> None:
-    run = start_worker(world, job)
+    run = start_worker(world, job, tuning=Tuning(window_bytes=1))
     incoming = channel(job, sender=1, receiver=0)
     run.receive(Data(ATTEMPT, incoming, 0, batch((MINE[0], 1)), 12_345))
     run.settle()

@@ -74,8 +74,8 @@ def test_a_slot_is_spelled_the_same_way_by_every_version() -> None:
 
 
 def test_a_slot_of_another_format_is_refused_by_name() -> None:
-    data = encode_record(begin(1), "token").replace(b'"format": 1', b'"format": 2')
-    with pytest.raises(RestoreError, match="log/0000000003 has commit log format 2"):
+    data = encode_record(begin(1), "token").replace(b'"format": 1', b'"format": 3')
+    with pytest.raises(RestoreError, match="log/0000000003 has commit log format 3"):
         decode_record(data, "log/0000000003")
 
 

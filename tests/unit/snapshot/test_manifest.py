@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -62,8 +63,8 @@ def test_a_manifest_names_every_file_it_reaches() -> None:
 
 
 def test_another_format_is_refused_by_name() -> None:
-    document = {**json.loads(manifest().to_bytes()), "format": 2}
-    with pytest.raises(RestoreError, match=r"epochs/7\.json has manifest format 2"):
+    document = {**json.loads(manifest().to_bytes()), "format": 99}
+    with pytest.raises(RestoreError, match=r"epochs/7\.json has manifest format 99"):
         Manifest.from_bytes(json.dumps(document).encode(), "epochs/7.json")
 
 
@@ -80,3 +81,14 @@ def test_clipping_a_segment_keeps_its_overlap() -> None:
 
 def test_clipping_a_segment_to_strange_groups_leaves_nothing() -> None:
     assert segment("s1", 10, 20).clipped(21, 30) is None
+
+
+def test_a_time_to_live_needs_a_newer_format_and_nothing_else_does() -> None:
+    plain = manifest()
+    assert json.loads(plain.to_bytes())["format"] == 1
+    assert b"ttl" not in plain.to_bytes()
+    ((uid, held),) = list(plain.operators.items())[:1]
+    states = tuple(replace(state, ttl_us=60_000_000) for state in held.states)
+    expiring = replace(plain, operators={**plain.operators, uid: replace(held, states=states)})
+    assert json.loads(expiring.to_bytes())["format"] == 3
+    assert Manifest.from_bytes(expiring.to_bytes()) == expiring

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +26,7 @@ from mainstay.runtime.spec import JobSpec
 from mainstay.runtime.worker import Deployment
 from mainstay.snapshot.commitlog import read_history
 from mainstay.snapshot.layout import segment_path
-from mainstay.snapshot.manifest import FileRef, SegmentRef, SubtaskState
+from mainstay.snapshot.manifest import FileRef, OperatorUnits, SegmentRef, SubtaskState
 
 WORKERS = 2
 
@@ -38,8 +38,8 @@ class Total(ms.KeyedProcess):
         return None
 
 
-def plan() -> JobSpec:
-    env = ms.Environment(parallelism=WORKERS)
+def plan(parallelism: int = WORKERS) -> JobSpec:
+    env = ms.Environment(parallelism=parallelism)
     keyed = env.source(Rows("k string, n long", [("a", 1), ("b", 2)], splits=2), uid="rows")
     totals = keyed.key_by("k").process(Total(), "k string", uid="totals")
     totals.sink(Memory(), uid="out")
@@ -55,7 +55,7 @@ class FakeCluster:
         self.deployments.append(deployment)
         self.events.append(("launch", deployment.attempt))
 
-    def stop(self, attempt: Attempt) -> None:
+    def end(self, attempt: Attempt) -> None:
         self.events.append(("stop", attempt))
 
 
@@ -65,6 +65,7 @@ class Leader:
     def __init__(self, world: Any, name: str, job: JobSpec, **options: Any) -> None:
         restore = RestoreOptions(
             start=options.pop("restore", "new"),
+            origin=options.pop("origin", None),
             fall_back=options.pop("fall_back", False),
             allow_dropped=frozenset(options.pop("allow_dropped", ())),
         )
@@ -109,8 +110,8 @@ class Leader:
         self.world.background.drain()
         return self
 
-    def ready(self) -> Leader:
-        for worker in range(WORKERS):
+    def ready(self, workers: int = WORKERS) -> Leader:
+        for worker in range(workers):
             self.coordinator.receive(Ready(self.attempt, worker))
         self.world.background.drain()
         return self
@@ -122,14 +123,14 @@ class Leader:
         self.world.clock.advance(seconds)
         self.coordinator.tick()
 
-    def trigger(self) -> Epoch:
+    def trigger(self, workers: int = WORKERS) -> Epoch:
         """Let time pass until an epoch is triggered; its number."""
         before = len(self.world.sent(Trigger))
         due = self.coordinator.deadline()
         assert due is not None
         self.pass_time(max(0.0, due - self.world.clock.now))
         triggers = self.world.sent(Trigger)[before:]
-        assert len(triggers) == WORKERS, "every worker is told"
+        assert len(triggers) == workers, "every worker is told"
         assert len({message.epoch for message in triggers}) == 1
         epoch: Epoch = triggers[0].epoch
         return epoch
@@ -142,8 +143,12 @@ class Leader:
         only: tuple[str, int] | None = None,
         attempt: int | None = None,
         files: tuple[str, ...] | None = None,
+        units: Mapping[str, OperatorUnits] | None = None,
     ) -> None:
-        """Acknowledge for every subtask (or all but one, or only one); nothing else is run."""
+        """Acknowledge for every subtask (or all but one, or only one); nothing else is run.
+
+        ``units`` is the operator state of every subtask 0.
+        """
         for task, subtask in self.job.subtasks():
             place = (task.id, subtask)
             if place == but or (only is not None and place != only):
@@ -152,7 +157,7 @@ class Leader:
             states = {
                 operator.uid: SubtaskState(subtask, self.chain(epoch, subtask, own, files))
                 if operator.key is not None
-                else SubtaskState(subtask)
+                else SubtaskState(subtask, (), (units or {}) if subtask == 0 else {})
                 for operator in task.operators
             }
             self.coordinator.receive(Acknowledge(own, Epoch(epoch), *place, states))
@@ -174,9 +179,9 @@ class Leader:
         own = Attempt(attempt) if attempt is not None else self.attempt
         self.coordinator.receive(Decline(own, Epoch(epoch), "totals", 0, reason))
 
-    def complete(self, *, files: tuple[str, ...] | None = None) -> Epoch:
+    def complete(self, *, files: tuple[str, ...] | None = None, workers: int = WORKERS) -> Epoch:
         """Take an epoch from its trigger to the log."""
-        epoch = self.trigger()
+        epoch = self.trigger(workers)
         self.acknowledge(epoch, files=files)
         self.world.background.drain()
         return epoch

@@ -6,12 +6,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from mainstay.errors import SinkError
+from mainstay.errors import MainstayError, OutcomeUnknownError, SinkError
+from mainstay.runtime.backlog import MAX_WAITING
 from mainstay.runtime.connector import Sink, SinkContext, SinkWriter
+from mainstay.runtime.late import Late
 from mainstay.runtime.messages import Epoch
 from mainstay.runtime.operators.base import OperatorContext
 from mainstay.runtime.operators.sink import HANDLES, MAX_BEHIND, SinkOperator
-from mainstay.runtime.retry import MAX_RETRIES
+from mainstay.runtime.retry import LONGEST_S, SLOW_S
 from mainstay.state.operator import OperatorList
 
 
@@ -21,6 +23,7 @@ class Target(Sink):
     def __init__(self) -> None:
         self.commits: list[list[str]] = []
         self.failures = 0
+        self.error: Exception = OSError("the target is away")
         self.opened: list[SinkContext] = []
         self.writer = Writer()
 
@@ -31,7 +34,7 @@ class Target(Sink):
     def commit(self, handles: Sequence[bytes]) -> None:
         if self.failures:
             self.failures -= 1
-            raise OSError("the target is away")
+            raise self.error
         self.commits.append([handle.decode() for handle in handles])
 
 
@@ -273,21 +276,65 @@ def test_an_epoch_that_completes_while_a_retry_waits_goes_with_it(
     assert subject.operator.confirmed == 2
 
 
-def test_a_target_that_stays_away_fails_the_worker_in_the_end(
+def test_a_target_that_stays_away_is_tried_for_ever_and_can_be_seen(
     subject: Subject, target: Target
 ) -> None:
-    target.failures = 1000
+    target.failures = 100
+    subject.write(1)
+    subject.cut(1)
+    subject.complete(1)
+    began = subject.world.clock.now
+    for _ in range(100):
+        subject.world.background.drain()
+        problem = subject.operator.problem(began + 43)
+        assert str(problem) == (
+            "sink 'out', subtask 3 has not confirmed epoch 1 for 43 s: OSError: the target is away"
+        )
+        due = subject.operator.deadline()
+        assert due is not None
+        assert due - subject.world.clock.now <= LONGEST_S
+        subject.world.clock.now = due
+        subject.wait_for_retry()
+    subject.world.background.drain()
+    assert subject.failures == []
+    assert target.commits == [["e1:[1]"]]
+    assert subject.operator.problem(subject.world.clock.now) is None
+
+
+def test_a_target_that_does_not_answer_at_all_can_be_seen_after_a_while(subject: Subject) -> None:
+    subject.write(1)
+    subject.cut(1)
+    subject.complete(1)
+    now = subject.world.clock.now
+    assert subject.operator.problem(now + SLOW_S - 1) is None
+    problem = subject.operator.problem(now + SLOW_S)
+    assert str(problem) == "sink 'out', subtask 3 has not confirmed epoch 1 for 10 s"
+    subject.world.background.drain()
+    assert subject.operator.problem(now + SLOW_S) is None
+
+
+@pytest.mark.parametrize("error", [SinkError("the table was dropped"), MainstayError("a limit")])
+def test_an_error_that_no_waiting_can_heal_fails_the_worker_at_once(
+    subject: Subject, target: Target, error: Exception
+) -> None:
+    target.failures, target.error = 1, error
     subject.write(1)
     subject.cut(1)
     subject.complete(1)
     subject.world.background.drain()
-    for _ in range(MAX_RETRIES):
-        assert subject.failures == []
-        subject.wait_for_retry()
-        subject.world.background.drain()
-    (failure,) = subject.failures
-    assert isinstance(failure, SinkError)
-    assert "sink 'out', subtask 3 cannot be committed: OSError: the target is away" in str(failure)
+    assert subject.failures == [error]
+
+
+def test_a_storage_that_fails_may_heal(subject: Subject, target: Target) -> None:
+    target.failures, target.error = 1, OutcomeUnknownError("timed out")
+    subject.write(1)
+    subject.cut(1)
+    subject.complete(1)
+    subject.world.background.drain()
+    assert subject.failures == []
+    subject.wait_for_retry()
+    subject.world.background.drain()
+    assert target.commits == [["e1:[1]"]]
 
 
 def test_a_sink_is_behind_when_too_many_complete_epochs_wait_for_their_commit(
@@ -381,3 +428,159 @@ def test_a_writer_that_fails_is_named(
 def test_closing_closes_the_writer(subject: Subject, target: Target) -> None:
     subject.operator.close()
     assert target.writer.closed
+
+
+# ---------------------------------------------------------------- what a writer puts off
+
+
+class PuttingOff(Writer):
+    """Writes and prepares beside the loop; fails as often as it is told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.failures: list[Exception] = []
+
+    def write(self, batch: pa.RecordBatch) -> Any:
+        return self._later(lambda: super(PuttingOff, self).write(batch))
+
+    def prepare(self, epoch: int) -> Any:
+        return self._later(lambda: super(PuttingOff, self).prepare(epoch))
+
+    def _later(self, work: Any) -> Any:
+        def run() -> Any:
+            if self.failures:
+                raise self.failures.pop()
+            return work()
+
+        return run
+
+
+@pytest.fixture
+def writer(target: Target) -> PuttingOff:
+    target.writer = writer = PuttingOff()
+    return writer
+
+
+@pytest.fixture
+def slow(writer: PuttingOff, world: Any, target: Target) -> Subject:
+    return Subject(world, target)
+
+
+def units_of(late: Late) -> list[tuple[int, bytes]]:
+    return [(epoch, handle) for epoch, handle in late.units()["handles"]]
+
+
+def cut_late(subject: Subject, epoch: int) -> Late:
+    subject.cut(epoch)
+    late = subject.operator.late()
+    assert late is not None
+    return late
+
+
+def test_a_cut_waits_for_everything_that_was_put_off_before_it_and_nothing_after_it(
+    slow: Subject,
+) -> None:
+    slow.write(1)
+    late = cut_late(slow, 1)
+    slow.write(2)
+    assert len(slow.world.background.queue) == 1, "one at a time"
+    slow.world.background.run_one()
+    assert not late.is_known
+    slow.world.background.run_one()
+    assert late.is_known
+    assert units_of(late) == [(1, b"e1:[1]")]
+    slow.world.background.drain()
+    assert slow.operator.late() is None
+
+
+def test_a_handle_that_is_given_at_once_still_waits_for_writes_that_were_put_off(
+    slow: Subject, writer: PuttingOff, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "prepare", lambda epoch: b"at once")
+    slow.write(1)
+    late = cut_late(slow, 1)
+    assert not late.is_known
+    slow.world.background.drain()
+    assert late.is_known
+    assert units_of(late) == [(1, b"at once")]
+
+
+def test_cuts_in_flight_know_their_own_handles_and_those_before_them(slow: Subject) -> None:
+    lates = []
+    for epoch in (1, 2, 3):
+        slow.write(epoch)
+        lates.append(cut_late(slow, epoch))
+    slow.world.background.drain()
+    assert [units_of(late) for late in lates] == [
+        [(1, b"e1:[1]")],
+        [(1, b"e1:[1]"), (2, b"e2:[2]")],
+        [(1, b"e1:[1]"), (2, b"e2:[2]"), (3, b"e3:[3]")],
+    ]
+
+
+def test_a_preparation_that_comes_to_nothing_leaves_no_handle(
+    slow: Subject, target: Target
+) -> None:
+    late = cut_late(slow, 1)
+    slow.world.background.drain()
+    assert units_of(late) == []
+    slow.complete(1)
+    assert slow.operator.confirmed == 1
+    assert target.commits == []
+
+
+def test_a_failure_gives_up_the_cuts_that_wait_and_the_next_one_takes_it_along(
+    slow: Subject, writer: PuttingOff, target: Target
+) -> None:
+    slow.write(1)
+    slow.world.background.drain()
+    writer.failures = [OSError("disk full")]
+    first = cut_late(slow, 1)
+    slow.world.background.run_one()
+    assert first.failure == "sink 'out', subtask 3 cannot be written: OSError: disk full"
+    assert slow.world.background.queue == []
+    assert slow.failures == []
+    slow.write(2)
+    second = cut_late(slow, 2)
+    slow.world.background.drain()
+    assert second.is_known
+    assert units_of(second) == [(1, b"e1:[1]"), (2, b"e2:[2]")]
+    slow.complete(2)
+    slow.world.background.drain()
+    assert target.commits == [["e1:[1]", "e2:[2]"]]
+
+
+def test_what_failed_is_tried_again_after_a_while_even_if_no_epoch_comes(
+    slow: Subject, writer: PuttingOff
+) -> None:
+    writer.failures = [OSError("disk full")]
+    slow.write(1)
+    slow.world.background.drain()
+    assert str(slow.operator.problem(slow.world.clock.now)) == (
+        "sink 'out', subtask 3 has not written its rows for 0 s: OSError: disk full"
+    )
+    slow.wait_for_retry()
+    slow.world.background.drain()
+    assert writer.rows == [1]
+    assert slow.operator.problem(slow.world.clock.now) is None
+    assert slow.operator.deadline() is None
+
+
+def test_a_sink_is_behind_while_too_much_is_put_off(slow: Subject) -> None:
+    for number in range(MAX_WAITING):
+        slow.write(number)
+    assert not slow.operator.is_behind
+    slow.write(99)
+    assert slow.operator.is_behind
+    slow.world.background.run_one()
+    assert not slow.operator.is_behind
+
+
+def test_what_was_put_off_and_can_never_be_done_fails_the_worker(
+    slow: Subject, writer: PuttingOff
+) -> None:
+    error = SinkError("no such type")
+    writer.failures = [error]
+    slow.write(1)
+    slow.world.background.drain()
+    assert slow.failures == [error]

@@ -325,6 +325,50 @@ def test_a_split_that_gave_rows_is_polled_again_at_once(world: Any) -> None:
     assert [subject.operator.poll(100) for _ in range(4)] == [1, 2, 3, None]
 
 
+class Punctual(Source):
+    """A row every ``every_s``, and the reader says so."""
+
+    schema = SCHEMA
+
+    def __init__(self, every_s: float) -> None:
+        self.every_s = every_s
+
+    def plan(self, seen: frozenset[str]) -> Sequence[Split]:
+        return []
+
+    def read(self, split: Split, offset: Any) -> SplitReader:
+        return PunctualReader(self.every_s)
+
+
+class PunctualReader(SplitReader):
+    def __init__(self, every_s: float) -> None:
+        self.every_s = every_s
+
+    def poll(self, max_rows: int) -> Polled:
+        return Polled(rows_of([7]), 1, ready_in_s=self.every_s)
+
+
+@pytest.mark.parametrize("every_s", [QUIET_S / 100, QUIET_S * 100])
+def test_a_split_whose_reader_knows_is_asked_when_it_said(world: Any, every_s: float) -> None:
+    subject = Subject(world, Punctual(every_s))
+    subject.assign(Split("a"))
+    for count in range(1, 4):
+        assert subject.operator.poll(100) == 1
+        assert subject.operator.poll(100) is None, "it is not asked before"
+        assert subject.operator.deadline() == world.clock.now + every_s
+        world.clock.advance(every_s)
+        assert len(subject.emitted) == count
+
+
+def test_splits_that_are_not_begun_wake_nobody(world: Any) -> None:
+    source = Scripted(may_block=True)
+    source.reads_at_once = 1
+    subject = Subject(world, source)
+    subject.assign(Split("a", [None]), Split("b", [1]))
+    subject.operator.poll(100)
+    assert subject.operator.deadline() is None, "the report of the poll under way wakes"
+
+
 def test_a_quiet_split_does_not_hold_up_another(world: Any) -> None:
     source = Scripted()
     subject = Subject(world, source)

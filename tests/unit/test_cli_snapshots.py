@@ -1,0 +1,154 @@
+"""``mainstay snapshots``: what it says of real directories, whole and damaged."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mainstay import cli
+from tests.unit.drive.test_embedded import PATIENCE_S, Gated, Telling, start
+
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("typer") is None, reason="the command is an extra"
+)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of a finished job of two attempts, and a savepoint of it beside."""
+    base = tmp_path_factory.mktemp("surveyed")
+    source, sink = Gated(), Telling()
+    job = start(base / "snapshots", source, sink)
+    sink.await_half()
+    job.savepoint(base / "saved", PATIENCE_S)
+    job.cancel()
+    source.open_gate()
+    job = start(base / "snapshots", source, sink, restore="latest", parallelism=3)
+    assert job.wait(PATIENCE_S) == "finished"
+    return base
+
+
+@pytest.fixture
+def base(made: Path, tmp_path: Path) -> Path:
+    """A copy that may be damaged."""
+    shutil.copytree(made, tmp_path / "copy")
+    return tmp_path / "copy"
+
+
+class Ended:
+    """How a call of the command ended, and what it printed."""
+
+    def __init__(self, code: Any, out: str) -> None:
+        self.is_error = code not in (0, None)
+        self.said = f"{out} {code if isinstance(code, str) else ''}"
+        self.out = out
+
+
+@pytest.fixture
+def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def called(*arguments: object) -> Ended:
+        monkeypatch.setattr(sys, "argv", ["mainstay", "snapshots", *map(str, arguments)])
+        capsys.readouterr()
+        code: Any = 0
+        try:
+            cli.main()
+        except SystemExit as ended:
+            code = ended.code
+        printed = capsys.readouterr()
+        return Ended(code, printed.out + printed.err)
+
+    return called
+
+
+def largest(directory: Path) -> Path:
+    return max((directory / "state").rglob("*.msty"), key=lambda path: path.stat().st_size)
+
+
+def test_a_whole_directory_is_listed_and_verified(base: Path, call: Any) -> None:
+    ended = call(base / "snapshots", "--epoch", "latest", "--verify", "--orphans")
+    assert not ended.is_error
+    assert "sums" in ended.out
+
+
+def test_a_savepoint_is_verified_too(base: Path, call: Any) -> None:
+    ended = call(base / "saved", "--verify")
+    assert not ended.is_error
+    assert "sums" in ended.out
+
+
+def test_everything_can_be_had_as_json(base: Path, call: Any) -> None:
+    ended = call(base / "snapshots", "--epoch", "latest", "--verify", "--orphans", "--json")
+    assert not ended.is_error
+    assert isinstance(json.loads(ended.out), dict)
+
+
+def test_orphans_are_removed_only_when_that_is_wanted(base: Path, call: Any) -> None:
+    folder = base / "snapshots" / "state" / "sums" / "a0001"
+    folder.mkdir(parents=True, exist_ok=True)
+    orphan = folder / "s0000-dead.msty"
+    orphan.write_bytes(b"x" * 99)
+    assert orphan.name in call(base / "snapshots", "--orphans").out
+    assert orphan.exists()
+    assert not call(base / "snapshots", "--remove-orphans", "--yes").is_error
+    assert not orphan.exists()
+    assert not call(base / "snapshots", "--verify").is_error
+
+
+def test_no_file_that_an_epoch_needs_is_removed_with_the_orphans(base: Path, call: Any) -> None:
+    before = sorted(path for path in base.rglob("*") if path.is_file())
+    assert not call(base / "snapshots", "--remove-orphans", "--yes").is_error
+    after = sorted(path for path in base.rglob("*") if path.is_file())
+    removed = set(before) - set(after)
+    assert not call(base / "snapshots", "--verify").is_error
+    assert all("/a0001/" in str(path) or "-a0001" in path.name for path in removed)
+
+
+def test_a_flipped_byte_is_found_when_files_are_read(base: Path, call: Any) -> None:
+    damaged = largest(base / "snapshots")
+    data = bytearray(damaged.read_bytes())
+    data[20] ^= 1
+    damaged.write_bytes(data)
+    ended = call(base / "snapshots", "--verify")
+    assert ended.is_error
+    assert damaged.name in ended.said
+
+
+@pytest.mark.parametrize("harm", ["truncated", "deleted"])
+def test_a_file_that_is_cut_or_gone_is_named(base: Path, call: Any, harm: str) -> None:
+    damaged = largest(base / "snapshots")
+    if harm == "deleted":
+        damaged.unlink()
+    else:
+        damaged.write_bytes(damaged.read_bytes()[:-5])
+    ended = call(base / "snapshots")
+    assert ended.is_error
+    assert damaged.name in ended.said
+
+
+def test_a_path_that_is_not_there_is_not_made(base: Path, call: Any) -> None:
+    ended = call(base / "absent")
+    assert ended.is_error
+    assert "absent" in ended.said
+    assert not (base / "absent").exists()
+
+
+def test_a_folder_that_is_no_history_is_said_to_be_none(base: Path, call: Any) -> None:
+    (base / "empty").mkdir()
+    ended = call(base / "empty")
+    assert ended.is_error
+    assert "empty" in ended.said
+
+
+def test_a_damaged_slot_of_the_log_is_named(base: Path, call: Any) -> None:
+    (base / "snapshots" / "log" / "0000000001").write_bytes(b"{")
+    ended = call(base / "snapshots")
+    assert ended.is_error
+    assert "0000000001" in ended.said
