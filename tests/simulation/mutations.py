@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
-from mainstay.runtime import worker as worker_module
 from mainstay.runtime.alignment import Action, Aligner, Verdict
 from mainstay.runtime.attempt import RunningAttempt
 from mainstay.runtime.backlog import Backlog
@@ -23,14 +22,12 @@ from mainstay.runtime.messages import EndOfInput, Marker
 from mainstay.runtime.operators.sink import SinkOperator
 from mainstay.runtime.operators.source import ReadingSplit
 from mainstay.runtime.output import OutputChannel
-from mainstay.runtime.requests import Requests
 from mainstay.runtime.savepoints import Savepoints
 from mainstay.runtime.stateful import Cut, StatefulOperator
 from mainstay.runtime.task import Task
 from mainstay.snapshot.history import History
 from mainstay.snapshot.retention import Retention
 from mainstay.state import values
-from mainstay.state.backends.heap_columns import HeapColumns
 from mainstay.state.chain import SegmentChain
 
 Mutation = Callable[[], Any]
@@ -110,12 +107,13 @@ def an_aborted_epochs_segment_dropped() -> Iterator[None]:
 
 @mutation
 def a_segment_applied_twice() -> Iterator[None]:
-    right = worker_module.read_chain
+    right = StatefulOperator.read
 
-    def last_twice(storage: Any, chain: Any) -> Any:
-        return right(storage, (*chain, *chain[-1:]))
+    def last_twice(self: Any, storage: Any, state: Any, origin: Any) -> Any:
+        chain = (*state.chain, *state.chain[-1:])
+        return right(self, storage, replace(state, chain=chain), origin)
 
-    with patch.object(worker_module, "read_chain", last_twice):
+    with patch.object(StatefulOperator, "read", last_twice):
         yield
 
 
@@ -266,12 +264,6 @@ def changes_after_the_marker_leak_into_the_snapshot() -> Iterator[None]:
 
 
 @mutation
-def columns_overwritten_before_they_are_copied() -> Iterator[None]:
-    with patch.object(HeapColumns, "_save", lambda self, frozen, slots: None):
-        yield
-
-
-@mutation
 def a_marker_overtakes_rows() -> Iterator[None]:
     def overtaking(self: Any, element: Any) -> None:
         if isinstance(element, Marker) and self._gathered:
@@ -398,18 +390,6 @@ def a_restored_job_builds_on_the_files_of_the_savepoint() -> Iterator[None]:
         return right(self, tables, replace(restored, rewrite=False))
 
     with patch.object(StatefulOperator, "restore_tables", careless):
-        yield
-
-
-@mutation
-def a_job_that_halts_reads_on_after_a_failure() -> Iterator[None]:
-    right = Requests.begun
-
-    def forgetful(self: Any, attempt: Any, manifest: Any) -> bool:
-        right(self, attempt, manifest)
-        return False
-
-    with patch.object(Requests, "begun", forgetful):
         yield
 
 
