@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections import Counter
-from decimal import Decimal
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -13,8 +11,8 @@ import pytest
 from mainstay.runtime.status import Status
 from mainstay.snapshot.memory_storage import MemoryStorage
 from mainstay.snapshot.object_storage import open_storage
-from mainstay.testing.inspect import committed_state
 from mainstay.testing.simulation import SimulationSettings
+from tests.golden.finished import check_states
 from tests.golden.job import ROWS
 from tests.golden.savepoint import simulate
 
@@ -39,24 +37,7 @@ def test_it_is_restored_with_all_its_states(savepoint: Path) -> None:
     job, simulation = simulate(storage, 3, ALL, open_storage(str(savepoint)))
     assert simulation.coordinator.error is None
     assert simulation.coordinator.status is Status.FINISHED
-
-    amounts = {c: [a for k, _, a in ROWS if k == c] for c, _, _ in ROWS}
-    read = {
-        name: committed_state(storage, job, "all", name)
-        for name in ("amounts", "total", "average", "by_region", "last", "anything")
-    }
-    assert {c: sorted(seen) for c, seen in read["amounts"].items()} == amounts
-    assert read["total"] == {c: sum(a) for c, a in amounts.items()}
-    assert read["average"] == {c: sum(a) / len(a) for c, a in amounts.items()}
-    for customer, entries in read["by_region"].items():
-        assert set(entries) == {r for c, r, _ in ROWS if c == customer}
-        assert all(isinstance(value, Decimal) for value in entries.values())
-    for customer, last in read["last"].items():
-        assert last.amounts == [last.amounts[0], last.amounts[0] + 1]
-        assert read["anything"][customer] == {"seen": {last.amounts[0]}}
-    assert committed_state(storage, job, "pairs", "count") == Counter((c, r) for c, r, _ in ROWS)
-    seen = [n for units in committed_state(storage, job, "seen", "seen") for n in units]
-    assert sorted(seen) == [a for _, _, a in ROWS if a % 10 == 0]
+    check_states(storage, job)
 
 
 def test_nothing_is_left_in_the_new_history_that_needs_it(savepoint: Path) -> None:

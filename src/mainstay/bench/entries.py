@@ -9,12 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from mainstay.runtime.operators.base import ProcessContext
 from mainstay.runtime.spec import JobSpec
-from mainstay.runtime.stateful import read_chain
 from mainstay.snapshot.storage import Storage
-from mainstay.state.backends.heap import HeapBackend
-from mainstay.testing.inspect import latest_manifest
+from mainstay.testing.inspect import latest_manifest, restored_backends
 
 
 def kept_entries(storage: Storage, job: JobSpec, uid: str, state: str) -> Iterator[tuple[Any, Any]]:
@@ -23,12 +20,6 @@ def kept_entries(storage: Storage, job: JobSpec, uid: str, state: str) -> Iterat
     spec = next(operator for _, operator in job.operators() if operator.uid == uid)
     if manifest is None or spec.key is None:
         return
-    keyed = [info for info in spec.states if info.is_keyed]
     stored = manifest.operators[uid]
-    for subtask in stored.subtasks:
-        view = ProcessContext(uid, subtask.subtask, stored.parallelism)
-        backend = HeapBackend(keyed, spec.key.type, job.max_parallelism, view)
-        for table in read_chain(storage, subtask.chain):
-            for _ in backend.apply(table):
-                continue
+    for _, backend in restored_backends(storage, job, spec, stored, manifest.created_at):
         yield from backend.entries(state)

@@ -322,6 +322,19 @@ def _no_clock() -> NoReturn:
     raise MainstayError("a state with a time to live was opened where there is no clock.")
 
 
+def checking(info: StateInfo, refuse: Callable[[], NoReturn]) -> Callable[[Any], Any]:
+    """A function that freezes a value of a state and refuses None, with the state's name."""
+    freeze = info.value.freeze
+
+    def checked(value: Any) -> Any:
+        try:
+            return refuse() if value is None else freeze(value)
+        except StateTypeError as error:
+            raise named(info, error) from error.__cause__
+
+    return checked
+
+
 def no_none() -> NoReturn:
     raise StateTypeError("None cannot be stored here; leave the call out instead.")
 

@@ -74,6 +74,20 @@ def _keyed(
     state: str,
     created_at: float,
 ) -> Iterator[tuple[Any, Any]]:
+    for view, backend in restored_backends(storage, job, spec, stored, created_at):
+        handle = backend.handles[state]
+        for view.key, _ in backend.entries(state):
+            yield view.key, dict(handle.items()) if hasattr(handle, "items") else handle.get()
+
+
+def restored_backends(
+    storage: Storage,
+    job: JobSpec,
+    spec: OperatorSpec,
+    stored: OperatorState,
+    created_at: float,
+) -> Iterator[tuple[ProcessContext, HeapBackend]]:
+    """The keyed state of each subtask as it was at an epoch, with the context of its handles."""
     assert spec.key is not None
     keyed = [info for info in spec.states if info.is_keyed]
     for subtask in stored.subtasks:
@@ -83,6 +97,4 @@ def _keyed(
         for table in read_chain(storage, subtask.chain):
             for _ in backend.apply(table):
                 continue
-        handle = backend.handles[state]
-        for view.key, _ in backend.entries(state):
-            yield view.key, dict(handle.items()) if hasattr(handle, "items") else handle.get()
+        yield view, backend

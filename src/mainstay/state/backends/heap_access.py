@@ -10,13 +10,11 @@ This is a hot file (benchmarks/state_access.py).
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from mainstay.errors import StateTypeError
-from mainstay.state.keyed import Access, KeyContext, named, no_none, no_reduction
+from mainstay.state.keyed import Access, KeyContext, checking, no_none, no_reduction
 from mainstay.state.ttl import StampedType
 from mainstay.state.values import ValueType
 
@@ -88,37 +86,14 @@ def heap_access(table: HeapValues, context: KeyContext) -> Access:
         "delete": table.delete,
         "thaw": info.value.thaw,
         "function": info.function,
-        **_checks(table)._asdict(),
+        "checked": checking(info, no_none),
+        "reduced": checking(info, no_reduction),
     }
     source = _SOURCE.replace("STORE", _STORE).replace("FITS", _fits(info.value))
     exec(compile(source, f"<access to a state of type {info.value.ddl}>", "exec"), made)
     if info.value.thaw is None:
         return Access(made["get"], made["update"], made["add"])
     return Access(made["get_thawed"], made["update"], made["add_thawed"])
-
-
-class _Checks(NamedTuple):
-    checked: Callable[[Any], Any]
-    reduced: Callable[[Any], Any]
-
-
-def _checks(table: HeapValues) -> _Checks:
-    info = table.info
-    freeze = info.value.freeze
-
-    def checked(value: Any) -> Any:
-        try:
-            return no_none() if value is None else freeze(value)
-        except StateTypeError as error:
-            raise named(info, error) from error.__cause__
-
-    def reduced(value: Any) -> Any:
-        try:
-            return no_reduction() if value is None else freeze(value)
-        except StateTypeError as error:
-            raise named(info, error) from error.__cause__
-
-    return _Checks(checked, reduced)
 
 
 def _fits(value_type: ValueType) -> str:

@@ -15,11 +15,21 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from mainstay.state.backends.changes import (
+    DELETED,
+    Changes,
+    append_to,
+    entries_of,
+    list_columns,
+    list_operations,
+    map_columns,
+    map_operations,
+)
 from mainstay.state.backends.heap_access import SHARDS, heap_access
 from mainstay.state.backends.heap_columns import HeapColumns
 from mainstay.state.declaration import StateInfo
 from mainstay.state.keyed import Access, KeyContext
-from mainstay.state.operations import APPEND, DELETE, ENTRY_PUT, ENTRY_REMOVE, PUT
+from mainstay.state.operations import APPEND, DELETE, ENTRY_PUT, PUT
 from mainstay.state.values import ValueType
 
 SHARD_ABOVE = 1 << 17
@@ -32,9 +42,7 @@ FREED_AT_ONCE = 1 << 14
 MOST_COLUMN_ROWS = 1 << 20
 """Rows of an active segment that may be kept as columns."""
 
-Changes = dict[Any, Any]
 Parts = list[Any]
-_DELETED = object()
 _NONE = type(None)
 
 
@@ -182,7 +190,7 @@ class HeapValues(HeapTable):
     def delete(self, key: Any) -> None:
         if self.home_of(key).pop(key, None) is not None:
             self.logged_keys.append(key)
-            self.logged.append(_DELETED)
+            self.logged.append(DELETED)
             self._has_deletions = True
 
     def put_many(self, keys: Sequence[Any], kept: Sequence[Any]) -> None:
@@ -274,8 +282,8 @@ class HeapValues(HeapTable):
             kept = list(islice(values, len(some)))
             ops = np.full(len(some), PUT, np.int8)
             if may_delete:
-                ops[[value is _DELETED for value in kept]] = DELETE
-                kept = [None if value is _DELETED else value for value in kept]
+                ops[[value is DELETED for value in kept]] = DELETE
+                kept = [None if value is DELETED else value for value in kept]
             yield [self.key.to_array(some), pa.array(ops), self.info.value.to_array(kept)]
 
     def apply_rows(self, keys: list[Any], ops: list[int], rows: pa.Table) -> None:
@@ -333,7 +341,7 @@ def _joined(parts: Sequence[_Columns]) -> list[pa.Array]:
 
 
 class HeapLists(HeapTable):
-    """A list per key. A change is a pair: whether it replaces, and the elements."""
+    """A list per key."""
 
     def put(self, key: Any, kept: list[Any]) -> None:
         self.home_of(key)[key] = list(kept)
@@ -341,35 +349,17 @@ class HeapLists(HeapTable):
 
     def append(self, key: Any, kept: list[Any]) -> None:
         self.home_of(key).setdefault(key, []).extend(kept)
-        part = self.part_of(key)
-        change = part.get(key)
-        if change is None:
-            part[key] = (False, list(kept))
-        elif change is _DELETED:
-            part[key] = (True, list(kept))
-        else:
-            change[1].extend(kept)
+        append_to(self.part_of(key), key, kept)
 
     def delete(self, key: Any) -> None:
         if self.home_of(key).pop(key, None) is not None:
-            self.part_of(key)[key] = _DELETED
+            self.part_of(key)[key] = DELETED
 
     def operations(self, changes: Changes) -> Iterator[tuple[Any, ...]]:
-        for key, change in changes.items():
-            if change is _DELETED:
-                yield key, DELETE, None
-            else:
-                yield key, (PUT if change[0] else APPEND), change[1]
+        return list_operations(changes)
 
     def columns(self, rows: Sequence[tuple[Any, ...]]) -> list[pa.Array]:
-        keys, ops, lists = zip(*rows, strict=True)
-        return [self.key.to_array(keys), pa.array(ops, pa.int8()), self._lists_array(lists)]
-
-    def _lists_array(self, lists: Sequence[list[Any] | None]) -> pa.Array:
-        offsets = np.zeros(len(lists) + 1, np.int32)
-        np.cumsum([0 if items is None else len(items) for items in lists], out=offsets[1:])
-        flat = self.info.value.to_array([item for items in lists if items for item in items])
-        return pa.ListArray.from_arrays(pa.array(offsets), flat)
+        return list_columns(rows, self.key, self.info.value)
 
     def apply_rows(self, keys: list[Any], ops: list[int], rows: pa.Table) -> None:
         column = rows.column("value").combine_chunks()
@@ -391,24 +381,16 @@ class HeapLists(HeapTable):
 
 
 class HeapMaps(HeapTable):
-    """A map per key. A change is a pair: whether it cleared first, and the entries after that."""
+    """A map per key."""
 
     def __init__(self, info: StateInfo, key: ValueType) -> None:
         super().__init__(info, key)
         assert info.map_key is not None
         self.map_key = info.map_key
 
-    def _change(self, key: Any) -> dict[Any, Any]:
-        part = self.part_of(key)
-        change = part.get(key)
-        if change is None:
-            change = part[key] = (False, {})
-        entries: dict[Any, Any] = change[1]
-        return entries
-
     def put_entry(self, key: Any, map_key: Any, kept: Any) -> None:
         self.home_of(key).setdefault(key, {})[map_key] = kept
-        self._change(key)[map_key] = kept
+        entries_of(self.part_of(key), key)[map_key] = kept
 
     def remove_entry(self, key: Any, map_key: Any) -> None:
         home = self.home_of(key)
@@ -418,30 +400,17 @@ class HeapMaps(HeapTable):
         del entries[map_key]
         if not entries:
             del home[key]
-        self._change(key)[map_key] = _DELETED
+        entries_of(self.part_of(key), key)[map_key] = DELETED
 
     def delete(self, key: Any) -> None:
         if self.home_of(key).pop(key, None) is not None:
             self.part_of(key)[key] = (True, {})
 
     def operations(self, changes: Changes) -> Iterator[tuple[Any, ...]]:
-        for key, (cleared, entries) in changes.items():
-            if cleared:
-                yield key, DELETE, None, None
-            for map_key, kept in entries.items():
-                if kept is _DELETED:
-                    yield key, ENTRY_REMOVE, map_key, None
-                else:
-                    yield key, ENTRY_PUT, map_key, kept
+        return map_operations(changes)
 
     def columns(self, rows: Sequence[tuple[Any, ...]]) -> list[pa.Array]:
-        keys, ops, map_keys, kept = zip(*rows, strict=True)
-        return [
-            self.key.to_array(keys),
-            pa.array(ops, pa.int8()),
-            self.map_key.to_array(map_keys),
-            self.info.value.to_array(kept),
-        ]
+        return map_columns(rows, self.key, self.map_key, self.info.value)
 
     def apply_rows(self, keys: list[Any], ops: list[int], rows: pa.Table) -> None:
         map_keys = self.map_key.from_array(rows.column("map_key"))

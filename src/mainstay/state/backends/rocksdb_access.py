@@ -6,11 +6,9 @@ function can.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
-from mainstay.errors import StateTypeError
-from mainstay.state.keyed import Access, KeyContext, named, no_none, no_reduction
+from mainstay.state.keyed import Access, KeyContext, checking, no_none, no_reduction
 
 if TYPE_CHECKING:
     from mainstay.state.backends.rocksdb_tables import RocksValues
@@ -20,8 +18,8 @@ def rocks_access(table: RocksValues, context: KeyContext) -> Access:
     """How a handle reads and writes a table of the RocksDB backend."""
     info, live, delete = table.info, table.live, table.delete
     thaw, function = info.value.thaw, info.function
-    checked = _checking(table, no_none)
-    reduced = _checking(table, no_reduction)
+    checked = checking(info, no_none)
+    reduced = checking(info, no_reduction)
 
     def store(kept: Any) -> None:
         key = context.key
@@ -49,16 +47,3 @@ def rocks_access(table: RocksValues, context: KeyContext) -> Access:
         store(kept)
 
     return Access(get if thaw is None else get_thawed, update, add)
-
-
-def _checking(table: RocksValues, refuse: Callable[[], NoReturn]) -> Callable[[Any], Any]:
-    info = table.info
-    freeze = info.value.freeze
-
-    def checked(value: Any) -> Any:
-        try:
-            return refuse() if value is None else freeze(value)
-        except StateTypeError as error:
-            raise named(info, error) from error.__cause__
-
-    return checked

@@ -12,10 +12,18 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, groupby, islice
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from mainstay.state.accumulating import Accumulating, Column, accumulating
+from mainstay.state.backends.changes import (
+    DELETED,
+    append_to,
+    entries_of,
+    list_columns,
+    list_operations,
+    map_columns,
+    map_operations,
+)
 from mainstay.state.backends.rocksdb_access import rocks_access
 from mainstay.state.backends.rocksdb_cells import cells_of
 from mainstay.state.backends.rocksdb_database import Database
@@ -25,13 +33,12 @@ from mainstay.state.backends.rocksdb_memory import ENTRY_BYTES
 from mainstay.state.backends.rocksdb_rows import PREFIX, RowKeys, prefix_end
 from mainstay.state.declaration import StateInfo
 from mainstay.state.keyed import Access, KeyContext
-from mainstay.state.operations import APPEND, DELETE, ENTRY_PUT, ENTRY_REMOVE, PUT
+from mainstay.state.operations import DELETE, PUT
 from mainstay.state.values import ValueType
 
 SLICE_ROWS = 4096
 """Rows converted between two chances for the loop to do something else."""
 SCANNED_ROWS = 4096
-_DELETED = object()
 _CACHED = 0.5
 """The share of a table's memory that is for rows at hand; the rest is for changes."""
 
@@ -217,11 +224,11 @@ class RocksValues(RocksTable):
         if self.live.has(key) and self.live[key] is None:
             return
         self.live[key] = None
-        self.changes[key] = _DELETED
+        self.changes[key] = DELETED
 
     def operations(self, changes: dict[Any, Any]) -> Iterator[tuple[Any, ...]]:
         for key, kept in changes.items():
-            yield (key, DELETE, None) if kept is _DELETED else (key, PUT, kept)
+            yield (key, DELETE, None) if kept is DELETED else (key, PUT, kept)
 
     def columns(self, rows: Sequence[tuple[Any, ...]]) -> list[pa.Array]:
         keys, ops, kept = zip(*rows, strict=True)
@@ -282,37 +289,23 @@ class RocksLists(RocksTable):
             self.live[key] = list(kept) if items is None else items
             if items is not None:
                 items.extend(kept)
-        change = self.changes.get(key)
-        if change is None:
-            self.changes[key] = (False, list(kept))
-        elif change is _DELETED:
-            self.changes[key] = (True, list(kept))
-        else:
-            change[1].extend(kept)
+        append_to(self.changes, key, kept)
 
     def delete(self, key: Any) -> None:
         if self.live.has(key) and self.live[key] is None:
             return
         self.live[key] = None
-        self.changes[key] = _DELETED
+        self.changes[key] = DELETED
 
     def freeze_as(self, generation: int) -> list[Any]:
         self._elements = 0
         return super().freeze_as(generation)
 
     def operations(self, changes: dict[Any, Any]) -> Iterator[tuple[Any, ...]]:
-        for key, change in changes.items():
-            if change is _DELETED:
-                yield key, DELETE, None
-            else:
-                yield key, (PUT if change[0] else APPEND), change[1]
+        return list_operations(changes)
 
     def columns(self, rows: Sequence[tuple[Any, ...]]) -> list[pa.Array]:
-        keys, ops, lists = zip(*rows, strict=True)
-        ends = np.cumsum([0, *(0 if items is None else len(items) for items in lists)])
-        flat = self.info.value.to_array([item for items in lists if items for item in items])
-        values = pa.ListArray.from_arrays(pa.array(ends, pa.int32()), flat)
-        return [self.key.to_array(keys), pa.array(ops, pa.int8()), values]
+        return list_columns(rows, self.key, self.info.value)
 
     def load(self, keys: list[Any]) -> None:
         found: list[bytes | None] = [None] * len(keys)
@@ -368,7 +361,7 @@ class RocksMaps(RocksTable):
                 self.live[key] = {map_key: kept}
             else:
                 entries[map_key] = kept
-        self._change(key)[map_key] = kept
+        entries_of(self.changes, key)[map_key] = kept
 
     def remove_entry(self, key: Any, map_key: Any) -> None:
         if self.live.has(key):
@@ -379,7 +372,7 @@ class RocksMaps(RocksTable):
             if not entries:
                 self.live[key] = None
         self._entries += 1
-        self._change(key)[map_key] = _DELETED
+        entries_of(self.changes, key)[map_key] = DELETED
 
     def delete(self, key: Any) -> None:
         if self.live.has(key) and self.live[key] is None:
@@ -387,35 +380,15 @@ class RocksMaps(RocksTable):
         self.live[key] = None
         self.changes[key] = (True, {})
 
-    def _change(self, key: Any) -> dict[Any, Any]:
-        change = self.changes.get(key)
-        if change is None:
-            change = self.changes[key] = (False, {})
-        entries: dict[Any, Any] = change[1]
-        return entries
-
     def freeze_as(self, generation: int) -> list[Any]:
         self._entries = 0
         return super().freeze_as(generation)
 
     def operations(self, changes: dict[Any, Any]) -> Iterator[tuple[Any, ...]]:
-        for key, (cleared, entries) in changes.items():
-            if cleared:
-                yield key, DELETE, None, None
-            for map_key, kept in entries.items():
-                if kept is _DELETED:
-                    yield key, ENTRY_REMOVE, map_key, None
-                else:
-                    yield key, ENTRY_PUT, map_key, kept
+        return map_operations(changes)
 
     def columns(self, rows: Sequence[tuple[Any, ...]]) -> list[pa.Array]:
-        keys, ops, map_keys, kept = zip(*rows, strict=True)
-        return [
-            self.key.to_array(keys),
-            pa.array(ops, pa.int8()),
-            self.map_key.to_array(map_keys),
-            self.info.value.to_array(kept),
-        ]
+        return map_columns(rows, self.key, self.map_key, self.info.value)
 
     def load(self, keys: list[Any]) -> None:
         for key, prefix in zip(keys, self.rows.of(keys), strict=True):
@@ -444,14 +417,14 @@ class RocksMaps(RocksTable):
 
 
 def _unmarked(change: Any) -> Any:
-    return None if change is _DELETED else change
+    return None if change is DELETED else change
 
 
 def _appended(items: list[Any], change: Any) -> list[Any]:
     """A list after a change of it: none, a deletion, or elements that replace or follow."""
     if change is None:
         return items
-    if change is _DELETED:
+    if change is DELETED:
         return []
     return list(change[1]) if change[0] else [*items, *change[1]]
 
@@ -463,7 +436,7 @@ def _overlaid(entries: dict[Any, Any], change: Any) -> dict[Any, Any]:
     cleared, changed = change
     after = {} if cleared else entries
     for map_key, kept in changed.items():
-        if kept is _DELETED:
+        if kept is DELETED:
             after.pop(map_key, None)
         else:
             after[map_key] = kept
