@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from mainstay.connectors import SinkWriter
+from mainstay.connectors import SinkRecovery, SinkWriter
 
 
 def write(writer: SinkWriter, batch: pa.RecordBatch) -> None:
@@ -16,3 +16,8 @@ def write(writer: SinkWriter, batch: pa.RecordBatch) -> None:
 def prepare(writer: SinkWriter, epoch: int) -> bytes | None:
     handle = writer.prepare(epoch)
     return handle() if callable(handle) else handle
+
+
+def recovery(attempt: int, *handles: bytes) -> SinkRecovery:
+    """What the sink "out" of lineage "job" learns at the beginning of an attempt."""
+    return SinkRecovery("out", "job", attempt, handles)

@@ -12,7 +12,7 @@ import pytest
 import mainstay as ms
 from mainstay.connectors import Files, ParquetSink, SinkContext, SinkWriter, read_committed
 from mainstay.schema import rows_to_batch, to_schema
-from tests.sinks import prepare, write
+from tests.sinks import prepare, recovery, write
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -120,7 +120,7 @@ def test_spark_sees_an_epoch_once_that_was_committed_twice_and_cleaned_up_after(
     for _ in range(2):
         ParquetSink(directory.path).commit_epoch(10, handles)
     directory.prepare()
-    directory.sink.clean_up(2)
+    directory.sink.recover(recovery(2))
     assert len(list(directory.path.glob("part-*"))) == 10 * SUBTASKS
     assert read(spark, directory.path) == expected(10)
 

@@ -33,7 +33,7 @@ from mainstay.connectors.spark_file_log import (
     local_path,
 )
 from mainstay.errors import GraphError, SinkError, SnapshotStorageError, SourceError
-from mainstay.runtime.connector import Sink, SinkContext, SinkWriter
+from mainstay.runtime.connector import Sink, SinkContext, SinkRecovery, SinkWriter
 from mainstay.snapshot.object_storage import open_storage
 from mainstay.snapshot.storage import NotFound, Storage
 
@@ -104,7 +104,7 @@ class ParquetSink(Sink):
             _check_is_mounted(directory)
             SparkFileLog(open_storage(directory), SinkError).append(files)
 
-    def clean_up(self, attempt: int) -> None:
+    def recover(self, recovery: SinkRecovery) -> None:
         """Delete the parts of earlier attempts that are not committed, and by now never will be."""
         if not has_log(self.path):
             return
@@ -112,7 +112,11 @@ class ParquetSink(Sink):
         listed = {file.path for file in SparkFileLog(storage, SinkError).files()}
         for name in os.listdir(self.path):
             writer = attempt_of(name)
-            if writer is None or writer >= attempt or os.path.join(self.path, name) in listed:
+            if (
+                writer is None
+                or writer >= recovery.attempt
+                or os.path.join(self.path, name) in listed
+            ):
                 continue
             storage.delete(name)
 

@@ -28,9 +28,9 @@ from mainstay.runtime.messages import (
     Epoch,
     EpochComplete,
     Metrics,
+    OutsideProblem,
     Ready,
     Release,
-    SinkProblem,
     TaskMetrics,
     Trigger,
     WorkerFailed,
@@ -109,11 +109,14 @@ class RunningAttempt:
         self._owner = owner
         self._subtasks = frozenset((task.id, subtask) for task, subtask in job.subtasks())
         self._sinks = [(task.id, subtask) for task, subtask in job.subtasks() if task.has_sink]
+        self._sink_uids = {operator.uid for _, operator in job.operators() if operator.sink}
         self._progress = _Progress(set(), set(), {}, {})
         self._restored = restored
         notes = dict(restored.sources) if restored is not None else {}
         self._sourcing = Sourcing(job, number, ports, notes, self._fail)
-        self._commits = GlobalCommits(job, number, ports, self.send_all, self._fail)
+        self._commits = GlobalCommits(
+            job, number, options.lineage, ports, self.send_all, self._fail
+        )
         self._final: PendingEpoch | None = None
         self._halt: Halt | None = None
         self._is_draining = False
@@ -140,7 +143,7 @@ class RunningAttempt:
                 self._progress.ended.add((task, subtask))
             case Committed(_, epoch, task, subtask):
                 self._progress.confirmed[(task, subtask)] = epoch
-            case SinkProblem(_, uid, subtask, problem):
+            case OutsideProblem(_, uid, subtask, problem):
                 self._on_problem((uid, subtask), problem)
             case Metrics(_, worker, tasks):
                 for task, figures in tasks.items():
@@ -166,7 +169,11 @@ class RunningAttempt:
             return []
         told = sorted(self._progress.problems.items())
         of_workers = [replace(problem, waited_s=now - since) for _, (problem, since) in told]
-        return self._commits.problems(now) + of_workers
+        return self._commits.problems(now) + self._sourcing.problems(now) + of_workers
+
+    def _is_held_up_by_sinks(self, now: float) -> bool:
+        told = (sink for sink, _ in self._progress.problems)
+        return bool(self._commits.problems(now)) or any(uid in self._sink_uids for uid in told)
 
     def _is_own(self, message: Any) -> bool:
         return bool(message.attempt == self.number)
@@ -179,7 +186,7 @@ class RunningAttempt:
         self._progress.ready.add(worker)
         if self.is_running():
             self._owner.running()
-            self._sourcing.start()
+            self._sourcing.start(self._restored)
             self._commits.start(self._restored)
 
     # ------------------------------------------------------------ halting
@@ -204,7 +211,7 @@ class RunningAttempt:
     def tick(self, now: float) -> None:
         if not self.is_running():
             return
-        if self.problems(now):
+        if self._is_held_up_by_sinks(now):
             # A target that is away holds back markers, too: no epoch is late on that account.
             self.book.postpone(now)
         for epoch in self.book.expired(now):
@@ -313,6 +320,7 @@ class RunningAttempt:
             self.send_all(AbortEpoch(self.number, older.epoch))
         self.send_all(EpochComplete(self.number, pending.epoch))
         self._commits.epoch_complete(manifest)
+        self._sourcing.epoch_complete(manifest)
         if pending.is_final or pending.is_last:
             self._final = pending
         self.commit_next()

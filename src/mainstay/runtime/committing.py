@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mainstay.runtime.epochs import PendingEpoch
 from mainstay.runtime.options import JobOptions
-from mainstay.runtime.recovery import key_type_of, schema_of
+from mainstay.runtime.recovery import key_names_of, key_type_of, schema_of
 from mainstay.runtime.spec import JobSpec, OperatorSpec, TaskSpec
 from mainstay.snapshot.manifest import Manifest, OperatorState
 from mainstay.state.keygroups import HASH_ID
@@ -39,4 +39,5 @@ def _operator_state(pending: PendingEpoch, task: TaskSpec, operator: OperatorSpe
         subtasks=tuple(
             pending.states[(task.id, subtask)][operator.uid] for subtask in range(task.parallelism)
         ),
+        key_names=key_names_of(operator),
     )

@@ -10,7 +10,7 @@ Splits, offsets and the source's own notes are JSON values, because they are par
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,8 +41,20 @@ class Polled:
     ready_in_s: float | None = None
 
 
+class UnavailableError(ConnectionError):
+    """What a source reads from, or a sink writes to, cannot be reached just now.
+
+    Raised by a source (any ``ConnectionError`` or ``TimeoutError`` counts as this), it says that
+    there is nothing wrong with the job: the split is opened again at its offset, for ever, and
+    ``job.problems()`` tells. Every other exception of a source ends the attempt.
+    """
+
+
 class SplitReader(ABC):
     """Reads one split from an offset on."""
+
+    skipped: int = 0
+    """How many malformed records it has left out, where the user wants that."""
 
     @abstractmethod
     def poll(self, max_rows: int) -> Polled:
@@ -63,6 +75,9 @@ class Source(ABC):
     """How many splits a subtask reads at a time; None for all, as endless splits need."""
     replan_s: float | None = 1.0
     """How long after a plan an unbounded source is planned again; None where that is never."""
+    atomic_splits: bool = False
+    """Whether a split that was begun is read to its end before a snapshot is taken: for splits
+    that would not give the same rows in the same order again."""
 
     @abstractmethod
     def plan(self, seen: frozenset[str]) -> Sequence[Split]:
@@ -82,6 +97,15 @@ class Source(ABC):
     @abstractmethod
     def read(self, split: Split, offset: Json | None) -> SplitReader:
         """A reader of the split, from its beginning where ``offset`` is None."""
+
+    def on_complete(self, seen: frozenset[str], unfinished: Mapping[str, Json]) -> None:  # noqa: B027
+        """An epoch is complete: what it has read to its end is never read again.
+
+        ``seen`` are the ids that were planned by then, ``unfinished`` those not read to their end,
+        with the offsets to go on from (None for the beginning). Called beside the coordinator's
+        loop, again after a recovery, and not for every epoch. It is a courtesy to the outside:
+        after an exception the job goes on, and the next epoch calls again.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +151,20 @@ class SinkWriter(ABC):
         """
 
 
+@dataclass(frozen=True, slots=True)
+class SinkRecovery:
+    """What a sink learns when an attempt begins: who it is, and what the restored epoch holds.
+
+    ``handles`` are those whose commit was not confirmed then: they are committed, all others that
+    an earlier attempt of this lineage left behind never will be.
+    """
+
+    uid: str
+    lineage: str
+    attempt: int
+    handles: tuple[bytes, ...]
+
+
 class Sink(ABC):
     """A two-phase sink. Where ``is_global`` is set its commit is one act for the whole job."""
 
@@ -157,8 +195,11 @@ class Sink(ABC):
         """
         raise NotImplementedError(f"{type(self).__name__} needs commit_epoch(self, epoch, handles)")
 
-    def clean_up(self, attempt: int) -> None:  # noqa: B027 - most sinks leave nothing behind
-        """For global sinks: remove what attempts before this one wrote and nobody committed.
+    def recover(self, recovery: SinkRecovery) -> None:  # noqa: B027 - most leave nothing behind
+        """Undo what earlier attempts began and no snapshot knows of.
 
-        Called once per attempt, after everything that the restored snapshot names is committed.
+        Called at the beginning of every attempt where the coordinator runs, beside its loop; again
+        until it works. For a global sink everything in ``recovery.handles`` is committed by then;
+        for others the subtasks are about to. The workers of an older attempt may live on for a
+        while: what they still write has to be refused or ignored by the target.
         """

@@ -1,10 +1,11 @@
-"""Global commits: sinks whose commit is one act for the whole job, done by the coordinator.
+"""What the coordinator does for sinks: commits that are one act for the whole job, and recovery.
 
 The handles travel with the acknowledgements and are in the manifest. Once an epoch is in the log,
 its handles are committed, oldest epoch first and one epoch at a time; then the subtasks are told
 to forget them. A failed commit is tried again until it works: whether it was done is unknown, and
 doing it again is always right. After a recovery the restored manifest's handles are committed
-before any others, and what nobody knows of is cleaned up.
+before any others. Every sink, global or not, is told once per attempt what the restored epoch
+holds, so that it can undo what nobody knows of.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from mainstay.runtime.connector import Sink
+from mainstay.runtime.connector import Sink, SinkRecovery
 from mainstay.runtime.messages import Attempt, Epoch, SinkCommitted
 from mainstay.runtime.operators.sink import HANDLES
 from mainstay.runtime.ports import Ports
@@ -27,21 +28,21 @@ from mainstay.state.operator import OperatorList
 
 @dataclass(frozen=True, slots=True)
 class _Due:
-    """An epoch in the log whose handles are to be committed; the first of an attempt cleans up."""
+    """An epoch in the log whose handles are to be committed, and the recovery of an attempt."""
 
     epoch: Epoch
     handles: list[bytes]
-    is_first: bool = False
+    recovery: SinkRecovery | None = None
 
     @property
     def missing(self) -> str:
         """What has not been done while this is not done."""
-        return f"has not confirmed epoch {self.epoch}" if self.handles else "was not cleaned up"
+        return f"has not confirmed epoch {self.epoch}" if self.handles else "was not recovered"
 
 
 @dataclass(slots=True, eq=False)
 class _Queue:
-    """The epochs of one sink that are in the log and not committed yet."""
+    """What is to be done for one sink, in this order."""
 
     sink: Sink
     waiting: deque[_Due] = field(default_factory=deque)
@@ -50,38 +51,43 @@ class _Queue:
 
 
 class GlobalCommits:
-    """The global sinks of one attempt."""
+    """The sinks of one attempt, as far as the coordinator is concerned with them."""
 
     def __init__(
         self,
         job: JobSpec,
         attempt: Attempt,
+        lineage: str,
         ports: Ports,
         tell: Callable[[Any], None],
         failed: Callable[[Exception], None],
     ) -> None:
         self._attempt = attempt
+        self._lineage = lineage
         self._ports = ports
         self._tell = tell
         self._failed = failed
         self._queues = {
             operator.uid: _Queue(operator.sink)
             for _, operator in job.operators()
-            if operator.sink is not None and operator.sink.is_global
+            if operator.sink is not None
         }
 
     def start(self, restored: Manifest | None) -> None:
-        """Commit what the restored manifest names, and clean up what it does not."""
+        """Commit what the restored manifest names, and have every sink recover."""
         for uid, queue in self._queues.items():
             epoch = Epoch(restored.epoch) if restored is not None else Epoch(0)
             handles = handles_of(restored, uid) if restored is not None else []
-            queue.waiting.append(_Due(epoch, handles, is_first=True))
+            recovery = SinkRecovery(uid, self._lineage, self._attempt, tuple(handles))
+            due = handles if queue.sink.is_global else []
+            queue.waiting.append(_Due(epoch, due, recovery))
             self._commit_next(uid, queue)
 
     def epoch_complete(self, manifest: Manifest) -> None:
         for uid, queue in self._queues.items():
-            queue.waiting.append(_Due(Epoch(manifest.epoch), handles_of(manifest, uid)))
-            self._commit_next(uid, queue)
+            if queue.sink.is_global:
+                queue.waiting.append(_Due(Epoch(manifest.epoch), handles_of(manifest, uid)))
+                self._commit_next(uid, queue)
 
     def _commit_next(self, uid: str, queue: _Queue) -> None:
         if queue.is_busy or queue.retry.is_waiting or not queue.waiting:
@@ -94,14 +100,15 @@ class GlobalCommits:
             # All of it in one act: a part of it would show a cut that never was.
             if due.handles:
                 sink.commit_epoch(due.epoch, due.handles)
-            if due.is_first:
-                sink.clean_up(attempt)
+            if due.recovery is not None:
+                sink.recover(due.recovery)
 
         def done(_: Any) -> None:
             queue.is_busy = False
             queue.retry.succeeded()
             queue.waiting.popleft()
-            self._tell(SinkCommitted(attempt, uid, due.epoch))
+            if sink.is_global:
+                self._tell(SinkCommitted(attempt, uid, due.epoch))
             self._commit_next(uid, queue)
 
         def failed(error: Exception) -> None:

@@ -195,8 +195,8 @@ class Committed:
 
 
 @dataclass(frozen=True, slots=True)
-class SinkProblem:
-    """What a subtask's sink waits for; None when that is over."""
+class OutsideProblem:
+    """What a subtask's source or sink waits for outside; None when that is over."""
 
     attempt: Attempt
     uid: str
@@ -210,6 +210,8 @@ class TaskMetrics:
 
     rows: int = 0
     is_held_back: bool = False
+    skipped: int = 0
+    """Malformed records that its source has left out."""
 
 
 @dataclass(frozen=True, slots=True)

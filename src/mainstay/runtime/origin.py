@@ -116,6 +116,7 @@ def _operator_state(storage: Storage, operator: SavepointOperator) -> OperatorSt
             SubtaskState(number, chain if number == 0 else (), share)
             for number, share in enumerate(units)
         ),
+        key_names=operator.key_names,
     )
 
 

@@ -21,7 +21,7 @@ from mainstay.state.redistribution import redistribute
 from mainstay.state.rekeying import plan_keys
 from mainstay.state.upgrade import StateUpgrade, plan_state, schema_of
 
-__all__ = ["RestorePlan", "key_type_of", "plan_restore", "schema_of"]
+__all__ = ["RestorePlan", "key_names_of", "key_type_of", "plan_restore", "schema_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +74,12 @@ def key_type_of(operator: OperatorSpec) -> str | None:
     return operator.key.type.ddl if operator.key is not None else None
 
 
+def key_names_of(operator: OperatorSpec) -> tuple[str, ...]:
+    """The columns of an operator's key; none where a function made it."""
+    key = operator.key
+    return () if key is None or key.hidden else tuple(key.names)
+
+
 def _check_key_groups(manifest: Manifest, job: JobSpec) -> None:
     if manifest.hash_id != HASH_ID:
         raise RestoreError(
@@ -84,7 +90,9 @@ def _check_key_groups(manifest: Manifest, job: JobSpec) -> None:
         raise RestoreError(
             f"epoch {manifest.epoch} was written with max_parallelism={manifest.max_parallelism}, "
             f"the job asks for {job.max_parallelism}. Keys are bound to their key-groups for the "
-            f"life of the state: set max_parallelism={manifest.max_parallelism}."
+            f"life of the state: set max_parallelism={manifest.max_parallelism}, or rewrite the "
+            "state with mainstay.spark.rebucket(spark, source, target, "
+            f"max_parallelism={job.max_parallelism}) and start from the target."
         )
 
 

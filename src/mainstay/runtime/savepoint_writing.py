@@ -16,6 +16,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from mainstay.runtime.origin import without_handles
+from mainstay.runtime.recovery import key_names_of
 from mainstay.runtime.spec import JobSpec
 from mainstay.runtime.stateful import read_segment
 from mainstay.snapshot.manifest import Manifest, OperatorState, SegmentRef, StateSchema
@@ -131,11 +132,7 @@ def _operator_piece(stored: OperatorState, state: StateSchema) -> Piece:
 
 def savepoint_of(manifest: Manifest, job: JobSpec, written: Sequence[Written]) -> Savepoint:
     """What ``savepoint.json`` says once all pieces are written."""
-    names = {
-        operator.uid: operator.key.names
-        for _, operator in job.operators()
-        if operator.key is not None and not operator.key.hidden
-    }
+    names = {operator.uid: key_names_of(operator) for _, operator in job.operators()}
     return Savepoint(
         job=manifest.job,
         epoch=manifest.epoch,

@@ -1,20 +1,45 @@
 """Sourcing: plans the splits of a job's sources in one attempt and gives them to the readers.
 
 Planning may block and is done beside the loop. Assignments and triggers reach a worker in the
-order they were sent, which ties the notes in a manifest to the state of the readers.
+order they were sent, which ties the notes in a manifest to the state of the readers. A source
+that cannot be reached is planned again after a while, for ever. When an epoch is complete a
+source that cares is told what was read to its end.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
 from typing import Any
 
 from mainstay.errors import SourceError
-from mainstay.runtime.connector import Source, Split
+from mainstay.runtime.connector import Json, Source, Split
 from mainstay.runtime.messages import AssignSplits, Attempt
+from mainstay.runtime.operators.source import SPLITS
 from mainstay.runtime.ports import Ports
+from mainstay.runtime.retry import Retry
 from mainstay.runtime.spec import JobSpec
-from mainstay.runtime.splits import SplitBook
+from mainstay.runtime.splits import SplitBook, seen_in
+from mainstay.runtime.status import Problem
+from mainstay.snapshot.manifest import Manifest
+from mainstay.state.operator import OperatorList
+
+
+@dataclass(slots=True, eq=False)
+class _Planned:
+    """One source: its splits, when it is planned next, and what it has to be told."""
+
+    source: Source
+    book: SplitBook
+    replan_at: float | None = None
+    planning: Retry = field(default_factory=Retry)
+    telling: Retry = field(default_factory=Retry)
+    is_telling: bool = False
+
+    @property
+    def wants_completions(self) -> bool:
+        return type(self.source).on_complete is not Source.on_complete
 
 
 class Sourcing:
@@ -31,8 +56,7 @@ class Sourcing:
         self._attempt = attempt
         self._ports = ports
         self._failed = failed
-        self._replan_at: dict[str, float] = {}
-        self._sources: dict[str, tuple[Source, SplitBook]] = {}
+        self._sources: dict[str, _Planned] = {}
         for task, operator in job.operators():
             if operator.source is not None:
                 book = SplitBook(
@@ -40,44 +64,66 @@ class Sourcing:
                     bounded=operator.source.bounded,
                     notes=notes.get(operator.uid),
                 )
-                self._sources[operator.uid] = (operator.source, book)
+                self._sources[operator.uid] = _Planned(operator.source, book)
 
     def notes(self) -> dict[str, Any]:
         """What is known of every source at this moment: the manifest keeps it."""
-        return {uid: book.notes() for uid, (_, book) in self._sources.items()}
+        return {uid: planned.book.notes() for uid, planned in self._sources.items()}
 
-    def start(self) -> None:
+    def start(self, restored: Manifest | None) -> None:
         """All workers are ready: plan what is not planned yet."""
-        for uid, (source, book) in self._sources.items():
-            if book.is_complete:
-                self._assign(uid, book, book.nothing())
+        for uid, planned in self._sources.items():
+            if planned.book.is_complete:
+                self._assign(uid, planned.book, planned.book.nothing())
             else:
-                self._plan(uid, source, book)
+                self._plan(uid, planned)
+        if restored is not None:
+            self.epoch_complete(restored)
+
+    def problems(self, now: float) -> list[Problem]:
+        """The sources that cannot be reached."""
+        found = []
+        for uid, planned in self._sources.items():
+            subject = f"source {uid!r}"
+            found.append(planned.planning.problem(subject, "could not be planned", now))
+            found.append(planned.telling.problem(subject, "was not told what is read", now))
+        return [problem for problem in found if problem is not None]
+
+    # ------------------------------------------------------------ planning
 
     def tick(self, now: float) -> None:
-        for uid in [uid for uid, due in self._replan_at.items() if now >= due]:
-            # It is due again only when this plan is done: a source is never planned twice at once.
-            del self._replan_at[uid]
-            self._plan(uid, *self._sources[uid])
+        for uid, planned in self._sources.items():
+            if planned.replan_at is not None and now >= planned.replan_at:
+                # It is due again only when this plan is done: never planned twice at once.
+                planned.replan_at = None
+                self._plan(uid, planned)
 
     def deadline(self) -> float | None:
-        return min(self._replan_at.values(), default=None)
+        times = (planned.replan_at for planned in self._sources.values())
+        return min((time for time in times if time is not None), default=None)
 
-    def _plan(self, uid: str, source: Source, book: SplitBook) -> None:
-        seen = book.seen
+    def _plan(self, uid: str, planned: _Planned) -> None:
+        source, book, seen = planned.source, planned.book, planned.book.seen
 
         def plan() -> tuple[list[Split], Collection[str]]:
-            planned = list(source.plan(seen))
-            return planned, () if source.bounded else source.forget(seen)
+            splits = list(source.plan(seen))
+            return splits, () if source.bounded else source.forget(seen)
 
         def done(result: tuple[list[Split], Collection[str]]) -> None:
-            planned, forgotten = result
+            splits, forgotten = result
+            planned.planning.succeeded()
             book.forget(forgotten)
-            self._assign(uid, book, book.assign(planned))
+            self._assign(uid, book, book.assign(splits))
             if not book.bounded and source.replan_s is not None:
-                self._replan_at[uid] = self._ports.clock.monotonic() + source.replan_s
+                planned.replan_at = self._ports.clock.monotonic() + source.replan_s
 
         def failed(error: Exception) -> None:
+            if isinstance(error, ConnectionError | TimeoutError):
+                now = self._ports.clock.monotonic()
+                planned.planning.began(now)
+                planned.planning.failed(now, error)
+                planned.replan_at = planned.planning.at
+                return
             self._failed(
                 SourceError(f"source {uid!r} cannot be planned: {type(error).__name__}: {error}")
             )
@@ -89,3 +135,43 @@ class Sourcing:
             if splits or book.is_complete:
                 message = AssignSplits(self._attempt, uid, subtask, splits, book.is_complete)
                 self._ports.send(subtask, message)
+
+    # ------------------------------------------------------------ completed epochs
+
+    def epoch_complete(self, manifest: Manifest) -> None:
+        """Tell the sources that care what has been read to its end for good."""
+        for uid, planned in self._sources.items():
+            if planned.wants_completions and not planned.is_telling and uid in manifest.operators:
+                self._tell(planned, manifest, uid)
+
+    def _tell(self, planned: _Planned, manifest: Manifest, uid: str) -> None:
+        planned.is_telling = True
+        source = planned.source
+
+        def tell() -> None:
+            source.on_complete(seen_in(manifest.sources.get(uid)), unfinished(manifest, uid))
+
+        def done(_: Any) -> None:
+            planned.is_telling = False
+            planned.telling.succeeded()
+
+        def failed(error: Exception) -> None:
+            # The next complete epoch tells it again, and more.
+            planned.is_telling = False
+            now = self._ports.clock.monotonic()
+            planned.telling.began(now)
+            planned.telling.failed(now, error)
+
+        self._ports.background.submit(tell, done, failed)
+
+
+def unfinished(manifest: Manifest, uid: str) -> dict[str, Json]:
+    """The splits of a source that an epoch has not read to their end, and where each stands."""
+    found: dict[str, Json] = {}
+    for subtask in manifest.operators[uid].subtasks:
+        if SPLITS.name in subtask.units:
+            splits = OperatorList(SPLITS)
+            splits.restore(subtask.units[SPLITS.name])
+            units = (json.loads(unit) for unit in splits.get())
+            found.update({unit["id"]: unit["offset"] for unit in units})
+    return found

@@ -24,7 +24,7 @@ from mainstay.runtime.messages import (
     Epoch,
     Figures,
     Marker,
-    SinkProblem,
+    OutsideProblem,
     TaskMetrics,
 )
 from mainstay.runtime.operators.sink import SinkOperator
@@ -73,6 +73,10 @@ class Task:
         self._databases = [member for member in members if member.rocksdb is not None]
         self._told_confirmed = Epoch(0)
         self._told_problems: dict[str, Problem] = {}
+        self._outside = [
+            m.operator for m in members if isinstance(m.operator, SourceOperator | SinkOperator)
+        ]
+        self._triggers: list[tuple[Epoch, bool]] = []
         self._rows = 0
         self._gave_all = False
         self._is_held = False
@@ -119,14 +123,17 @@ class Task:
         return member.is_full and (member.is_tended or self._durability.is_writing(member))
 
     def _step_source(self, source: SourceOperator) -> bool:
+        if self._triggers and not source.is_mid_split:
+            self._take_triggers()
+            return True
         if self.ended or self._is_held:
             return False
-        if source.is_exhausted or self._is_drained:
+        if source.is_exhausted or (self._is_drained and not source.is_mid_split):
             self._end()
             return True
         started = self._ports.clock.monotonic()
         asked = self._slices.rows
-        rows = source.poll(asked)
+        rows = source.poll(asked, begin=not self._triggers and not self._is_drained)
         self._gave_all = rows is not None and rows >= asked
         if rows:
             self._rows += rows
@@ -178,8 +185,15 @@ class Task:
 
         After the last epoch nothing is read: it would only be thrown away.
         """
-        self._snapshot(epoch, alignment_s=0.0)
-        self._is_held = self._is_held or is_last
+        self._triggers.append((epoch, is_last))
+        if not (isinstance(self._head, SourceOperator) and self._head.is_mid_split):
+            self._take_triggers()
+
+    def _take_triggers(self) -> None:
+        triggers, self._triggers = self._triggers, []
+        for epoch, is_last in triggers:
+            self._snapshot(epoch, alignment_s=0.0)
+            self._is_held = self._is_held or is_last
 
     def hold(self) -> None:
         """Read nothing at all: the attempt starts from the epoch that the job halts with."""
@@ -224,6 +238,7 @@ class Task:
         if self._markers.on_abort(epoch):
             self.gate.unblock_all()
         self._aligning_since.pop(epoch, None)
+        self._triggers = [waiting for waiting in self._triggers if waiting[0] != epoch]
         self._durability.abort(epoch)
 
     def on_complete(self, epoch: Epoch) -> None:
@@ -251,17 +266,18 @@ class Task:
             self._tell(Committed(self._attempt, confirmed, self.spec.id, self.subtask))
 
     def _report_problems(self, now: float) -> None:
-        for sink in self._sinks:
-            uid, problem = sink.context.uid, sink.problem(now)
+        for operator in self._outside:
+            uid, problem = operator.context.uid, operator.problem(now)
             if problem == self._told_problems.get(uid):
                 continue
             self._told_problems.pop(uid, None)
             if problem is not None:
                 self._told_problems[uid] = problem
-            self._tell(SinkProblem(self._attempt, uid, self.subtask, problem))
+            self._tell(OutsideProblem(self._attempt, uid, self.subtask, problem))
 
     def metrics(self) -> TaskMetrics:
-        return TaskMetrics(self._rows, not self._has_room())
+        skipped = self._head.skipped if isinstance(self._head, SourceOperator) else 0
+        return TaskMetrics(self._rows, not self._has_room(), skipped)
 
     def deadline(self) -> float | None:
         # A source that may not run has no say in when to look again.

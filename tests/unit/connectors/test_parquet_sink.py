@@ -25,7 +25,7 @@ from mainstay.errors import GraphError, OutcomeUnknownError, SinkError, SourceEr
 from mainstay.schema import rows_to_batch, to_schema
 from mainstay.snapshot.object_storage import open_storage
 from mainstay.snapshot.storage import BytesLike, NotFound, Storage
-from tests.sinks import prepare, write
+from tests.sinks import prepare, recovery, write
 
 SCHEMA = to_schema("n long, at timestamp")
 
@@ -469,7 +469,7 @@ def test_a_driver_that_dies_at_any_step_of_a_commit_leaves_it_to_be_done_once(
     interpose()
     survivor = ParquetSink(path)
     survivor.commit_epoch(epochs + 1, last)
-    survivor.clean_up(2)
+    survivor.recover(recovery(2))
     assert committed(path) == list(range(1, epochs + 2))
     assert len(log_names(path)) == epochs + 1
 
@@ -558,7 +558,7 @@ def test_parts_of_earlier_attempts_that_nobody_committed_are_deleted(
     write(first, batch(3))
     kept = prepared(second, 2, 4)
     assert len(part_names(path)) == 4
-    sink.clean_up(2)
+    sink.recover(recovery(2))
     assert [attempt_of(name) for name in part_names(path)] == [1, 2]
     sink.commit_epoch(2, kept)
     assert committed(path) == [1, 4]
@@ -569,13 +569,13 @@ def test_files_that_are_not_parts_are_left_alone(path: Path) -> None:
     prepared(opened(sink), 1, 1)
     for name in ("notes.txt", "part-of-something.parquet", "part-a0001.parquet"):
         (path / name).write_text("mine")
-    sink.clean_up(2)
+    sink.recover(recovery(2))
     assert part_names(path) == []
     assert {"notes.txt", "part-of-something.parquet", "part-a0001.parquet"} <= set(os.listdir(path))
 
 
 def test_there_is_nothing_to_clean_up_before_the_first_writer(path: Path) -> None:
-    ParquetSink(path).clean_up(1)
+    ParquetSink(path).recover(recovery(1))
     assert not path.exists()
 
 
@@ -597,7 +597,7 @@ def test_names_that_uris_escape_are_found_again(tmp_path: Path) -> None:
     path = tmp_path / "a dir%20 #é"
     sink = ParquetSink(path.as_uri())
     sink.commit_epoch(1, prepared(opened(sink), 1, 1))
-    sink.clean_up(2)
+    sink.recover(recovery(2))
     assert committed(path) == [1]
 
 

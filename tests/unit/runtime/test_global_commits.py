@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import mainstay as ms
-from mainstay.connectors import Memory
+from mainstay.connectors import Memory, SinkRecovery
 from mainstay.testing import rows, run
 
 CALLS: list[tuple[str, Any]] = []
@@ -25,8 +25,8 @@ class Recorded(Memory):
             raise OSError("the target is away")
         super().commit_epoch(epoch, handles)
 
-    def clean_up(self, attempt: int) -> None:
-        CALLS.append(("clean up", attempt))
+    def recover(self, recovery: SinkRecovery) -> None:
+        CALLS.append(("recover", recovery.attempt))
 
 
 def play(monkeypatch: Any, *, crashes: int = 0, failures: int = 0) -> Any:
@@ -42,9 +42,9 @@ def play(monkeypatch: Any, *, crashes: int = 0, failures: int = 0) -> Any:
     return run(build, crashes=crashes, seed=5)
 
 
-def test_epochs_are_committed_in_their_order_after_the_clean_up(monkeypatch: Any) -> None:
+def test_epochs_are_committed_in_their_order_after_the_recovery(monkeypatch: Any) -> None:
     result = play(monkeypatch)
-    assert CALLS[0] == ("clean up", 1)
+    assert CALLS[0] == ("recover", 1)
     committed = [epoch for what, epoch in CALLS if what == "commit"]
     assert committed == sorted(set(committed))
     assert sorted(result.output("out")) == [(n,) for n in range(300)]
@@ -55,9 +55,9 @@ def test_a_failed_commit_is_tried_again(monkeypatch: Any) -> None:
     assert sorted(result.output("out")) == [(n,) for n in range(300)]
 
 
-def test_every_attempt_cleans_up_after_the_ones_before_it(monkeypatch: Any) -> None:
+def test_every_attempt_recovers_what_is_left_of_the_ones_before_it(monkeypatch: Any) -> None:
     result = play(monkeypatch, crashes=4)
-    cleaned = [attempt for what, attempt in CALLS if what == "clean up"]
+    cleaned = [attempt for what, attempt in CALLS if what == "recover"]
     assert len(cleaned) > 1
     assert cleaned == sorted(set(cleaned))
     assert sorted(result.output("out")) == [(n,) for n in range(300)]

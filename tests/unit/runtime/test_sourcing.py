@@ -50,7 +50,7 @@ class Subject:
         self.sourcing = Sourcing(
             env.plan(), attempt, world.ports, notes or {}, self.failures.append
         )
-        self.sourcing.start()
+        self.sourcing.start(None)
 
     def pass_time(self, seconds: float) -> None:
         self.world.clock.advance(seconds)

@@ -1,14 +1,16 @@
 """The source operator: reads its splits in turn and keeps their offsets as state.
 
 A unit of its state is one unfinished split: where the last poll began, and how many rows of that
-poll were emitted since. A restored reader starts at that offset and skips as many rows.
+poll were emitted since. A restored reader starts at that offset and skips as many rows. A split
+whose source is out of reach is opened again at its offset, after a while and for ever.
 """
 
 from __future__ import annotations
 
 import json
 from collections import deque
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
@@ -18,6 +20,8 @@ from mainstay.errors import MainstayError, SourceError
 from mainstay.runtime.connector import Polled, Source, Split, SplitReader
 from mainstay.runtime.messages import Epoch
 from mainstay.runtime.operators.base import Operator, OperatorContext
+from mainstay.runtime.retry import Retry
+from mainstay.runtime.status import Problem
 from mainstay.schema import format_schema
 from mainstay.state.declaration import OperatorListState, StateInfo
 
@@ -48,6 +52,8 @@ class ReadingSplit:
     finished: bool = False
     polling: bool = False
     quiet_until: float = 0.0
+    is_begun: bool = False
+    retry: Retry = field(default_factory=Retry)
 
     def to_unit(self) -> str:
         skip = self.emitted + self.to_skip
@@ -58,7 +64,8 @@ class ReadingSplit:
     def from_unit(text: str) -> ReadingSplit:
         unit = json.loads(text)
         split = Split(unit["id"], unit["data"])
-        return ReadingSplit(split, offset=unit["offset"], to_skip=unit["skip"])
+        is_begun = unit["offset"] is not None or unit["skip"] > 0
+        return ReadingSplit(split, unit["offset"], to_skip=unit["skip"], is_begun=is_begun)
 
     @property
     def is_idle(self) -> bool:
@@ -107,6 +114,7 @@ class SourceOperator(Operator):
         self._source = source
         self._splits: deque[ReadingSplit] = deque()
         self._last_assigned = False
+        self._skipped = 0
 
     def open(self, context: OperatorContext) -> None:
         super().open(context)
@@ -122,10 +130,35 @@ class SourceOperator(Operator):
         """Whether nothing more will ever come."""
         return self._last_assigned and not self._splits
 
-    def poll(self, max_rows: int) -> int | None:
-        """Emit some rows and say how many; None when there is nothing to do just now."""
+    @property
+    def is_mid_split(self) -> bool:
+        """Whether a split is begun that has to be read to its end before there may be a cut."""
+        return self._source.atomic_splits and any(split.is_begun for split in self._splits)
+
+    @property
+    def skipped(self) -> int:
+        """How many malformed records were left out so far."""
+        readers = (split.reader for split in self._splits)
+        return self._skipped + sum(reader.skipped for reader in readers if reader is not None)
+
+    def problem(self, now: float) -> Problem | None:
+        """The split that is out of reach, if one is."""
+        subject = f"source {self.context.uid!r}, subtask {self.context.subtask}"
+        for split in self._splits:
+            what = f"has not been able to read split {split.split.id!r}"
+            if (problem := split.retry.problem(subject, what, now)) is not None:
+                return problem
+        return None
+
+    def poll(self, max_rows: int, *, begin: bool = True) -> int | None:
+        """Emit some rows and say how many; None when there is nothing to do just now.
+
+        No further split is begun unless ``begin``.
+        """
         now = self.context.clock.monotonic()
         for reading in self._being_read():
+            if not begin and not reading.is_begun:
+                continue
             if reading.wants_poll(now):
                 self._start_poll(reading, max_rows)
                 if reading.wants_poll(now):
@@ -149,15 +182,18 @@ class SourceOperator(Operator):
         return list(islice(self._splits, self._source.reads_at_once))
 
     def _start_poll(self, reading: ReadingSplit, max_rows: int) -> None:
-        try:
+        reading.is_begun = True
+
+        def poll() -> Polled:
             if reading.reader is None:
                 reading.reader = self._source.read(reading.split, reading.offset)
-        except Exception as error:
-            raise self._broken(reading, error) from error
-        reader = reading.reader
+            return reading.reader.poll(max_rows)
+
         if not self._source.may_block:
             try:
-                self._take(reading, reader.poll(max_rows))
+                self._take(reading, poll())
+            except (ConnectionError, TimeoutError) as error:
+                self._put_off(reading, error)
             except Exception as error:
                 raise self._broken(reading, error) from error
             return
@@ -171,9 +207,22 @@ class SourceOperator(Operator):
                 self.context.fail(error)
 
         def failed(error: Exception) -> None:
-            self.context.fail(self._broken(reading, error))
+            reading.polling = False
+            if isinstance(error, ConnectionError | TimeoutError):
+                self._put_off(reading, error)
+            else:
+                self.context.fail(self._broken(reading, error))
 
-        self.context.background.submit(lambda: reader.poll(max_rows), done, failed)
+        self.context.background.submit(poll, done, failed)
+
+    def _put_off(self, reading: ReadingSplit, error: Exception) -> None:
+        """The source is out of reach: open the split again where it stands, after a while."""
+        now = self.context.clock.monotonic()
+        reading.retry.began(now)
+        reading.retry.failed(now, error)
+        assert reading.retry.at is not None
+        reading.quiet_until = reading.retry.at
+        self._close(reading)
 
     def _take(self, reading: ReadingSplit, polled: Polled) -> None:
         batch, schema = polled.batch, self._source.schema
@@ -183,6 +232,7 @@ class SourceOperator(Operator):
                 f"{reading.split.id!r} gave a batch of columns {batch.schema.names} with types "
                 f"{[str(t) for t in batch.schema.types]}."
             )
+        reading.retry.succeeded()
         reading.take_poll(polled, self.context.clock.monotonic())
 
     def _broken(self, reading: ReadingSplit, error: Exception) -> Exception:
@@ -200,13 +250,19 @@ class SourceOperator(Operator):
         if not reading.finished or reading.rows is not None:
             # Behind those that are being read, and before those that are not begun.
             self._splits.insert((self._source.reads_at_once or len(self._splits) + 1) - 1, reading)
-        elif reading.reader is not None:
-            reading.reader.close()
+        else:
+            self._close(reading)
+
+    def _close(self, reading: ReadingSplit) -> None:
+        reader, reading.reader = reading.reader, None
+        if reader is not None:
+            self._skipped += reader.skipped
+            with suppress(ConnectionError, TimeoutError):  # it may be what is out of reach
+                reader.close()
 
     def before_marker(self, epoch: Epoch) -> None:
         self._state.update([reading.to_unit() for reading in self._splits])
 
     def close(self) -> None:
         for reading in self._splits:
-            if reading.reader is not None:
-                reading.reader.close()
+            self._close(reading)

@@ -10,7 +10,7 @@ import pytest
 from mainstay.connectors import Memory
 from mainstay.errors import SinkError
 from mainstay.runtime.connector import SinkContext
-from mainstay.runtime.messages import AbortEpoch, Attempt, SinkProblem
+from mainstay.runtime.messages import AbortEpoch, Attempt, OutsideProblem
 from mainstay.runtime.operators.sink import HANDLES
 from mainstay.runtime.status import Problem
 from mainstay.schema import rows_to_batch, to_schema
@@ -20,7 +20,7 @@ Lead = Callable[..., Any]
 
 
 def told(leader: Any, problem: Problem | None, subtask: int = 1, attempt: int = 1) -> None:
-    leader.coordinator.receive(SinkProblem(Attempt(attempt), "out", subtask, problem))
+    leader.coordinator.receive(OutsideProblem(Attempt(attempt), "out", subtask, problem))
 
 
 def away(waited_s: float = 3.0) -> Problem:
