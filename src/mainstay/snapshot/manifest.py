@@ -99,13 +99,18 @@ class SubtaskState:
 
 @dataclass(frozen=True, slots=True)
 class OperatorState:
-    """What all subtasks of one operator contributed, in the order of their numbers."""
+    """What all subtasks of one operator contributed, in the order of their numbers.
+
+    ``key_names`` are the columns of its key, for whoever shows its state as a table; empty where a
+    function made the key, and in manifests of older versions.
+    """
 
     uid: str
     parallelism: int
     key_type: str | None
     states: tuple[StateSchema, ...]
     subtasks: tuple[SubtaskState, ...]
+    key_names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +179,8 @@ def _is_left_out(value: Any, name: str) -> bool:
     """Whether an older version would not know the field, and nothing is in it."""
     if isinstance(value, SegmentRef):
         return name == "parts" and not value.parts
+    if isinstance(value, OperatorState):
+        return name == "key_names" and not value.key_names
     return isinstance(value, StateSchema) and name == "ttl_us" and value.ttl_us is None
 
 
@@ -189,6 +196,7 @@ def _decode_operator(document: dict[str, Any]) -> OperatorState:
         key_type=document["key_type"],
         states=tuple(StateSchema(**item) for item in document["states"]),
         subtasks=tuple(_decode_subtask(item) for item in document["subtasks"]),
+        key_names=tuple(document.get("key_names", ())),
     )
 
 
