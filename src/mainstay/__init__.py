@@ -1,6 +1,6 @@
 """Mainstay: managed state and pipelined consistent snapshots for PySpark programs."""
 
-from mainstay import connectors, errors
+from mainstay import connectors, errors, spark
 from mainstay.api.aggregates import collect, count, first, last, max, mean, min, sum
 from mainstay.api.backends import RocksDB
 from mainstay.api.environment import Environment
@@ -8,6 +8,7 @@ from mainstay.api.functions import CoKeyedProcess, KeyedBatchProcess, KeyedProce
 from mainstay.api.job import Job
 from mainstay.api.options import Restart, Snapshots
 from mainstay.api.stream import KeyedStream, Stream
+from mainstay.api.watermark import Watermark
 from mainstay.state.declaration import (
     AggregatingState,
     ListState,
@@ -41,6 +42,7 @@ __all__ = [
     "Stream",
     "Ttl",
     "ValueState",
+    "Watermark",
     "collect",
     "connectors",
     "count",
@@ -50,5 +52,6 @@ __all__ = [
     "max",
     "mean",
     "min",
+    "spark",
     "sum",
 ]

@@ -22,6 +22,7 @@ from mainstay.api.graph import GraphBuilder, named
 from mainstay.api.job import Job
 from mainstay.api.options import Restart, Snapshots, whole_number
 from mainstay.api.stream import Stream
+from mainstay.api.watermark import Watermark
 from mainstay.errors import GraphError, RestoreError
 from mainstay.plan.chained import chain
 from mainstay.plan.check import check_graph, check_settings, check_shape
@@ -73,9 +74,14 @@ class Environment:
         self._ingests: list[Any] = []
 
     def source(
-        self, source: Source, *, uid: str | None = None, parallelism: int | None = None
+        self,
+        source: Source,
+        *,
+        uid: str | None = None,
+        parallelism: int | None = None,
+        watermark: Watermark | None = None,
     ) -> Stream:
-        """The beginning of a stream."""
+        """The beginning of a stream, with event time where a ``watermark`` is given."""
         where = named(uid, "source")
         if not isinstance(source, Source):
             raise GraphError(
@@ -88,9 +94,11 @@ class Environment:
                 f"{where}: the schema of {type(source).__name__} is {schema!r}. It must be a "
                 "pyarrow.Schema of Spark's types, as mainstay.schema.to_schema(...) gives it."
             )
+        expected = _expected(watermark, Watermark, "watermark", 'Watermark("at", delay="5s")')
+        time = None if expected is None else expected.spec(schema, where)
         operator = self._builder.add(
             "source",
-            Make(SourceOperator, (source,)),
+            Make(SourceOperator, (source, time)),
             schema,
             uid=uid,
             parallelism=parallelism,

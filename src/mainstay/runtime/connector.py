@@ -39,6 +39,9 @@ class Polled:
     offset: Json
     finished: bool = False
     ready_in_s: float | None = None
+    watermark_us: int | None = None
+    """A promise of the reader, where it knows: no later row of the split is older than this, in
+    microseconds since 1970. It counts where the job asks for watermarks."""
 
 
 class UnavailableError(ConnectionError):

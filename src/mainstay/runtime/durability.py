@@ -2,7 +2,8 @@
 
 Segments are turned into columns in slices on the loop (it holds the interpreter, so it must be
 short and often) and written beside it. A segment is written once; an epoch is acknowledged when
-every segment of its cut is durable and every late part of it is known. A segment whose write
+every segment of its cut is durable, every late part of it is known, and operator state that is too
+large for the manifest is stored. A segment whose write
 failed stays in the chain and is written with the next epoch, so a failed epoch loses nothing.
 """
 
@@ -143,9 +144,34 @@ class Durability:
         for pending in [pending for pending in self._pending if pending.is_durable]:
             self._pending.remove(pending)
             states = {op.uid: op.acknowledged(cut) for op, cut in pending.cuts}
-            async_s = self._ports.clock.monotonic() - pending.started
-            figures = Figures(pending.alignment_s, pending.sync_s, async_s, pending.size_bytes)
-            self._acknowledged(pending.epoch, states, figures)
+            large = [op for op, _ in pending.cuts if op.has_large_units(states[op.uid])]
+            if large:
+                self._store_units(pending, states, large)
+            else:
+                self._acknowledge(pending, states)
+
+    def _acknowledge(self, pending: PendingEpoch, states: dict[str, SubtaskState]) -> None:
+        async_s = self._ports.clock.monotonic() - pending.started
+        figures = Figures(pending.alignment_s, pending.sync_s, async_s, pending.size_bytes)
+        self._acknowledged(pending.epoch, states, figures)
+
+    def _store_units(
+        self, pending: PendingEpoch, states: dict[str, SubtaskState], large: list[StatefulOperator]
+    ) -> None:
+        storage = self._ports.storage
+
+        def work() -> dict[str, SubtaskState]:
+            return {op.uid: op.store_units(storage, states[op.uid], pending.epoch) for op in large}
+
+        def done(stored: dict[str, SubtaskState]) -> None:
+            files = (units.file for each in stored.values() for units in each.units.values())
+            pending.size_bytes += sum(file.size_bytes for file in files if file is not None)
+            self._acknowledge(pending, {**states, **stored})
+
+        def failed(error: Exception) -> None:
+            self._declined(pending.epoch, f"operator state could not be stored: {error}")
+
+        self._ports.background.submit(work, done, failed)
 
     def _look_at_late_parts(self) -> None:
         for pending in list(self._pending):

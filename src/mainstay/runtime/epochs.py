@@ -162,8 +162,7 @@ class EpochBook:
             for pending in self.pending.values()
             for states in pending.states.values()
             for state in states.values()
-            for segment in state.chain
-            for file in segment.files()
+            for file in state.files()
         ]
 
     def complete(self, epoch: Epoch, now: float) -> tuple[EpochRecord, list[EpochRecord]]:

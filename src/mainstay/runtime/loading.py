@@ -14,6 +14,7 @@ from mainstay.snapshot.commitlog import read_history
 from mainstay.snapshot.history import EpochCommitted, History
 from mainstay.snapshot.manifest import Manifest
 from mainstay.snapshot.storage import Storage
+from mainstay.snapshot.units import with_units
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,8 @@ def load(
         place, _ = place_of(start)
         return Loaded(history, manifest=load_origin(open_place(place), start), origin=start)
     try:
-        return Loaded(history, chosen, read_manifest(storage, chosen.manifest))
+        manifest = with_units(storage, read_manifest(storage, chosen.manifest))
+        return Loaded(history, chosen, manifest)
     except DamagedFileError as damage:
         return Loaded(history, chosen, damage=damage)
 

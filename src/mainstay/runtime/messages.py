@@ -3,8 +3,8 @@
 Every message carries the attempt it belongs to; receivers refuse those of another attempt, so
 that a worker that lives on after its attempt has ended can disturb nothing.
 
-*Elements* are what travels on a channel, in order: batches, markers, and the end of input.
-After the end of input a channel still carries markers.
+*Elements* are what travels on a channel, in order: batches, markers, watermarks, and the end of
+input. After the end of input a channel still carries markers.
 """
 
 from __future__ import annotations
@@ -37,7 +37,18 @@ class EndOfInput:
     """No more batches will come on this channel; markers still will."""
 
 
-Element: TypeAlias = "pa.RecordBatch | Marker | EndOfInput"
+@dataclass(frozen=True, slots=True)
+class Watermark:
+    """No row after it is older than its time, in microseconds since 1970; None promises nothing.
+
+    An idle channel holds nobody back until it carries the next watermark that is not idle.
+    """
+
+    time_us: int | None
+    is_idle: bool = False
+
+
+Element: TypeAlias = "pa.RecordBatch | Marker | EndOfInput | Watermark"
 
 # ---------------------------------------------------------------- between workers
 
@@ -212,6 +223,8 @@ class TaskMetrics:
     is_held_back: bool = False
     skipped: int = 0
     """Malformed records that its source has left out."""
+    watermark_us: int | None = None
+    """How far event time has come, where a source makes watermarks."""
 
 
 @dataclass(frozen=True, slots=True)

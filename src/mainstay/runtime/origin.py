@@ -33,6 +33,7 @@ from mainstay.snapshot.savepoint import (
 )
 from mainstay.snapshot.savepoint_files import read_units
 from mainstay.snapshot.storage import Storage
+from mainstay.snapshot.units import with_units
 from mainstay.state.operator import encode_units
 
 
@@ -47,7 +48,8 @@ def load_origin(storage: Storage, origin: str) -> Manifest:
     place, epoch = place_of(origin)
     if epoch is None and (is_savepoint(storage) or not storage.list("log/")):
         return manifest_of_savepoint(storage, read_savepoint(storage, place))
-    return without_handles(_manifest_of_epoch(storage, place, epoch))
+    # Handles are left out first: what is large among them need not be read.
+    return with_units(storage, without_handles(_manifest_of_epoch(storage, place, epoch)))
 
 
 def _manifest_of_epoch(storage: Storage, place: str, epoch: int | None) -> Manifest:

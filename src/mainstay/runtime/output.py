@@ -1,20 +1,23 @@
 """Outputs: the sending ends of a task's channels, with their credit.
 
 A batch that has no credit waits in line; a task with anything in line does not run, which is how
-backpressure travels. Markers and the end of input cost nothing and never stop a task, but keep
-their place in line. Small batches are gathered and sent together when there are enough, when the
-worker is idle, or when some milliseconds have passed.
+backpressure travels. Markers, watermarks and the end of input cost nothing and never stop a
+task, but keep their place in line. Small batches are gathered and sent together when there are
+enough, when the worker is idle, or when some milliseconds have passed.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import pyarrow as pa
 
-from mainstay.runtime.messages import ChannelId, Element, EndOfInput, Marker
+from mainstay.runtime.messages import ChannelId, Element, EndOfInput, Marker, Watermark
+
+Control: TypeAlias = "Marker | EndOfInput | Watermark"
+"""What costs no credit."""
 
 Transmit = Callable[[ChannelId, int, Element, int], None]
 """Send an element: channel, sequence number, element, and the bytes of credit it costs."""
@@ -57,7 +60,7 @@ class OutputChannel:
         self._enqueue(gathered[0] if len(gathered) == 1 else pa.concat_batches(gathered))
         return True
 
-    def send_control(self, element: Marker | EndOfInput) -> None:
+    def send_control(self, element: Control) -> None:
         self.flush()
         self._enqueue(element)
 
@@ -102,7 +105,7 @@ class Output:
         for number, part in self._partitioner.split(batch):
             self.channels[number].gather(part, self._enough_rows)
 
-    def send_control(self, element: Marker | EndOfInput) -> None:
+    def send_control(self, element: Control) -> None:
         for channel in self.channels:
             channel.send_control(element)
 

@@ -19,7 +19,13 @@ from mainstay.runtime.origin import without_handles
 from mainstay.runtime.recovery import key_names_of
 from mainstay.runtime.spec import JobSpec
 from mainstay.runtime.stateful import read_segment
-from mainstay.snapshot.manifest import Manifest, OperatorState, SegmentRef, StateSchema
+from mainstay.snapshot.manifest import (
+    Manifest,
+    OperatorState,
+    OperatorUnits,
+    SegmentRef,
+    StateSchema,
+)
 from mainstay.snapshot.savepoint import (
     Savepoint,
     SavepointFile,
@@ -31,6 +37,7 @@ from mainstay.snapshot.savepoint import (
 from mainstay.snapshot.savepoint_files import write_keyed, write_units
 from mainstay.snapshot.statefile import StateTable
 from mainstay.snapshot.storage import Storage
+from mainstay.snapshot.units import load_units
 from mainstay.state.operations import STORED_AS
 from mainstay.state.operator import decode_units, encode_units
 from mainstay.state.values import ValueType
@@ -81,11 +88,12 @@ class OperatorPiece:
 
     uid: str
     state: StateSchema
-    units: tuple[bytes, ...]
+    units: tuple[OperatorUnits, ...]
 
     def write(self, storage: Storage, target: Storage) -> list[Written]:
         path = operator_path(self.uid, self.state.name)
-        arrays: Sequence[pa.Array] = [decode_units(data) for data in self.units]
+        loaded = (load_units(storage, units) for units in self.units)
+        arrays: Sequence[pa.Array] = [decode_units(units.data) for units in loaded]
         file = write_units(target, path, arrays, self.uid, self.state.name)
         return [(self.uid, self.state.name, file)]
 
@@ -124,9 +132,10 @@ def _ranges(chain: tuple[SegmentRef, ...]) -> Iterator[tuple[SegmentRef, ...]]:
 
 def _operator_piece(stored: OperatorState, state: StateSchema) -> Piece:
     declared = None if state.value_type == "pickle" else state.value_type
+    assert state.redistribute is not None
     nothing = encode_units(ValueType.of(declared).to_array([]))
-    units = [subtask.units.get(state.name) for subtask in stored.subtasks]
-    shares = tuple(nothing if each is None else each.data for each in units)
+    none = OperatorUnits(state.redistribute, 0, nothing)
+    shares = tuple(subtask.units.get(state.name, none) for subtask in stored.subtasks)
     return OperatorPiece(stored.uid, state, shares)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -16,12 +16,13 @@ from mainstay.runtime.operators.base import Operator, ProcessContext
 from mainstay.runtime.ports import Clock
 from mainstay.runtime.spec import OperatorSpec
 from mainstay.runtime.upgrading import StoredAs, Upgrader
-from mainstay.snapshot.layout import database_file_path, safe_name, segment_path
+from mainstay.snapshot.layout import database_file_path, safe_name, segment_path, units_path
 from mainstay.snapshot.manifest import FileRef, OperatorUnits, SegmentRef, SubtaskState
 from mainstay.snapshot.savepoint_files import PARQUET_SUFFIX, read_keyed
 from mainstay.snapshot.statefile import StateTable, open_state_file
 from mainstay.snapshot.statewriter import encode_state_file
 from mainstay.snapshot.storage import Storage
+from mainstay.snapshot.units import is_large, store_units
 from mainstay.state.backends.heap import HeapBackend
 from mainstay.state.backends.rocksdb import Generation, RocksBackend
 from mainstay.state.backends.rocksdb_checkpoint import read_checkpoint
@@ -212,6 +213,29 @@ class StatefulOperator:
         units = cut.units if cut.late is None else {**cut.units, **cut.late.units()}
         encoded = {name: self.lists[name].encode(kept) for name, kept in units.items()}
         return SubtaskState(self._subtask, chain, encoded)
+
+    def has_large_units(self, state: SubtaskState) -> bool:
+        """Whether units are to be stored in files, because they are many."""
+        return not self._is_read_in_manifests and any(map(is_large, state.units.values()))
+
+    @property
+    def _is_read_in_manifests(self) -> bool:
+        """Whether others read the units in manifests: splits, and handles of global sinks."""
+        sink = self.spec.sink
+        return self.spec.source is not None or (sink is not None and sink.is_global)
+
+    def store_units(self, storage: Storage, state: SubtaskState, epoch: Epoch) -> SubtaskState:
+        """Write units that are many to files. Runs beside the loop."""
+        units = {
+            name: store_units(storage, self._units_path(name, epoch), each)
+            if is_large(each)
+            else each
+            for name, each in state.units.items()
+        }
+        return replace(state, units=units)
+
+    def _units_path(self, name: str, epoch: Epoch) -> str:
+        return units_path(self.uid, self._subtask, self._attempt, name, epoch)
 
     # ------------------------------------------------------------ compaction
 

@@ -26,6 +26,7 @@ from mainstay.runtime.messages import (
     Marker,
     OutsideProblem,
     TaskMetrics,
+    Watermark,
 )
 from mainstay.runtime.operators.sink import SinkOperator
 from mainstay.runtime.operators.source import SourceOperator
@@ -35,6 +36,7 @@ from mainstay.runtime.slices import SliceSize
 from mainstay.runtime.spec import TaskSpec
 from mainstay.runtime.stateful import StatefulOperator
 from mainstay.runtime.status import Problem
+from mainstay.runtime.watermarks import LAST, GateClock
 from mainstay.snapshot.manifest import SubtaskState
 
 
@@ -77,6 +79,8 @@ class Task:
             m.operator for m in members if isinstance(m.operator, SourceOperator | SinkOperator)
         ]
         self._triggers: list[tuple[Epoch, bool]] = []
+        self.watermark_us: int | None = None
+        self._time = GateClock(len(gate.channels))
         self._rows = 0
         self._gave_all = False
         self._is_held = False
@@ -138,7 +142,18 @@ class Task:
         if rows:
             self._rows += rows
             self._slices.took(rows, self._ports.clock.monotonic() - started)
-        return rows is not None
+        watermark = source.next_watermark(started)
+        self._on_time(watermark)
+        return rows is not None or watermark is not None
+
+    def _pass_on(self, watermark: Watermark) -> None:
+        """Event time moves on, behind every row that was taken before."""
+        self.watermark_us = watermark.time_us
+        for member in self.members:
+            member.operator.flush()
+            member.view.watermark_us = watermark.time_us
+        for output in self.outputs:
+            output.send_control(watermark)
 
     def _step_gate(self) -> bool:
         if not self.gate.is_ready:
@@ -154,9 +169,17 @@ class Task:
             self._spill()
         elif isinstance(element, Marker):
             self._on_marker(number, element.epoch)
-        elif self.gate.end(number):
-            self._end()
+        elif isinstance(element, Watermark):
+            self._on_time(self._time.on_watermark(number, element))
+        else:
+            self._on_time(self._time.on_end(number))
+            if self.gate.end(number):
+                self._end()
         return True
+
+    def _on_time(self, watermark: Watermark | None) -> None:
+        if watermark is not None:
+            self._pass_on(watermark)
 
     def _spill(self) -> None:
         for member in self._databases:
@@ -169,6 +192,8 @@ class Task:
         self.ended = True
         for member in self.members:
             member.operator.end_of_input()
+        if isinstance(self._head, SourceOperator) and self._head.makes_watermarks:
+            self._pass_on(LAST)
         for output in self.outputs:
             output.send_control(EndOfInput())
         self._tell(Ended(self._attempt, self.spec.id, self.subtask))
@@ -277,7 +302,7 @@ class Task:
 
     def metrics(self) -> TaskMetrics:
         skipped = self._head.skipped if isinstance(self._head, SourceOperator) else 0
-        return TaskMetrics(self._rows, not self._has_room(), skipped)
+        return TaskMetrics(self._rows, not self._has_room(), skipped, self.watermark_us)
 
     def deadline(self) -> float | None:
         # A source that may not run has no say in when to look again.

@@ -17,11 +17,12 @@ from typing import Any
 
 from mainstay.errors import RestoreError
 
-MANIFEST_FORMAT = 3
+MANIFEST_FORMAT = 4
 CHECKPOINTS_FORMAT = 2
 TTL_FORMAT = 3
-"""Where a segment has parts, where a state has a time to live. What needs nothing newer is written
-as format 1."""
+UNITS_FORMAT = 4
+"""Where a segment has parts, where a state has a time to live, where units are in a file of their
+own. What needs nothing newer is written as format 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +82,20 @@ class StateSchema:
 
 @dataclass(frozen=True, slots=True)
 class OperatorUnits:
-    """The units of one operator state of one subtask: an Arrow IPC stream with one column."""
+    """The units of one operator state of one subtask: an Arrow IPC stream with one column.
+
+    Many of them are in a file of their own, and not in the manifest; ``data`` is empty then until
+    somebody has read it (``units.py``).
+    """
 
     mode: str
     count: int
     data: bytes
+    file: FileRef | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        return len(self.data) if self.file is None else self.file.size_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +105,14 @@ class SubtaskState:
     subtask: int
     chain: tuple[SegmentRef, ...] = ()
     units: Mapping[str, OperatorUnits] = field(default_factory=dict)
+
+    def files(self) -> Iterator[FileRef]:
+        """Every file that it needs."""
+        for segment in self.chain:
+            yield from segment.files()
+        for units in self.units.values():
+            if units.file is not None:
+                yield units.file
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +150,7 @@ class Manifest:
         """Every file this manifest reaches."""
         for operator in self.operators.values():
             for subtask in operator.subtasks:
-                for segment in subtask.chain:
-                    yield from segment.files()
+                yield from subtask.files()
 
     def to_bytes(self) -> bytes:
         document = {"format": self._format(), **_encode(self)}
@@ -143,6 +160,9 @@ class Manifest:
         """The lowest that has what is needed, for older versions to read."""
         segments = (s for o in self.operators.values() for t in o.subtasks for s in t.chain)
         states = (state for operator in self.operators.values() for state in operator.states)
+        tasks = (task for operator in self.operators.values() for task in operator.subtasks)
+        if any(units.file is not None for task in tasks for units in task.units.values()):
+            return UNITS_FORMAT
         if any(state.ttl_us is not None for state in states):
             return TTL_FORMAT
         return CHECKPOINTS_FORMAT if any(segment.parts for segment in segments) else 1
@@ -163,6 +183,8 @@ class Manifest:
 
 
 def _encode(value: Any) -> Any:
+    if isinstance(value, OperatorUnits) and value.file is not None:
+        value = replace(value, data=b"")
     if hasattr(value, "__dataclass_fields__"):
         names = [name for name in value.__dataclass_fields__ if not _is_left_out(value, name)]
         return {name: _encode(getattr(value, name)) for name in names}
@@ -179,6 +201,8 @@ def _is_left_out(value: Any, name: str) -> bool:
     """Whether an older version would not know the field, and nothing is in it."""
     if isinstance(value, SegmentRef):
         return name == "parts" and not value.parts
+    if isinstance(value, OperatorUnits):
+        return name == "file" and value.file is None
     if isinstance(value, OperatorState):
         return name == "key_names" and not value.key_names
     return isinstance(value, StateSchema) and name == "ttl_us" and value.ttl_us is None
@@ -215,4 +239,5 @@ def _decode_segment(document: dict[str, Any]) -> SegmentRef:
 
 def _decode_units(document: dict[str, Any]) -> OperatorUnits:
     data = base64.b64decode(document["data"]["base64"])
-    return OperatorUnits(document["mode"], document["count"], data)
+    file = FileRef(**document["file"]) if "file" in document else None
+    return OperatorUnits(document["mode"], document["count"], data, file)

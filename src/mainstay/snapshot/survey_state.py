@@ -144,7 +144,7 @@ def _survey_operator(storage: Storage, stored: OperatorState, groups: int) -> Op
         elif not segment.file.path.endswith(PARQUET_SUFFIX):
             count.add_segment(subtask, segment)
     states = (_of_operator(stored, s, tasks) or _of_keyed(s, count) for s in stored.states)
-    units = sum(len(unit.data) for task in stored.subtasks for unit in task.units.values())
+    units = sum(unit.size_bytes for task in stored.subtasks for unit in task.units.values())
     return OperatorSurvey(
         stored.uid,
         stored.parallelism,
@@ -173,7 +173,7 @@ def _of_operator(stored: OperatorState, schema: StateSchema, tasks: int) -> Stat
         unit = task.units.get(schema.name)
         if unit is not None:
             counts[task.subtask] = unit.count
-            size_bytes += len(unit.data)
+            size_bytes += unit.size_bytes
     return StateSurvey(schema, sum(counts), size_bytes, None, Spread(tuple(counts)))
 
 

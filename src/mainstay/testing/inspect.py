@@ -12,6 +12,7 @@ from mainstay.snapshot.checked import read_manifest
 from mainstay.snapshot.commitlog import read_history
 from mainstay.snapshot.manifest import Manifest, OperatorState
 from mainstay.snapshot.storage import Storage
+from mainstay.snapshot.units import with_units
 from mainstay.state.backends.heap import HeapBackend
 from mainstay.state.declaration import StateInfo
 from mainstay.state.operator import OperatorList
@@ -20,7 +21,9 @@ from mainstay.state.operator import OperatorList
 def latest_manifest(storage: Storage) -> Manifest | None:
     """The manifest of the last epoch of the job, if there is one."""
     latest = read_history(storage).latest_epoch
-    return None if latest is None else read_manifest(storage, latest.manifest)
+    if latest is None:
+        return None
+    return with_units(storage, read_manifest(storage, latest.manifest))
 
 
 def committed_state(storage: Storage, job: JobSpec, uid: str, state: str) -> Any:

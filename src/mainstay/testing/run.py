@@ -158,4 +158,6 @@ def _with_source(operator: LogicalOperator, source: Source) -> LogicalOperator:
             f"{format_schema(source.schema)!r}, the job's source has "
             f"{format_schema(operator.schema)!r}."
         )
-    return replace(operator, factory=Make(SourceOperator, (source,)), source=source)
+    assert isinstance(operator.factory, Make)
+    arguments = (source, *operator.factory.arguments[1:])
+    return replace(operator, factory=Make(SourceOperator, arguments), source=source)

@@ -24,11 +24,16 @@ from mainstay.runtime.messages import (
     EndOfInput,
     Epoch,
     Marker,
+    Watermark,
 )
 
-WIRE_VERSION = 1
+WIRE_VERSION = 2
 
 _BATCH, _MARKER, _END, _CREDIT, _PICKLED = b"B", b"M", b"E", b"C", b"P"
+_WATERMARK, _IDLE = b"W", b"I"
+_NO_TIME = 0
+_TIME_ZERO = 1 << 63
+"""Times are sent as unsigned numbers; zero is none."""
 _HEADER = struct.Struct("<cIIQQ")
 Frames = list[Any]
 SchemaOf = Callable[[ChannelId], pa.Schema]
@@ -50,6 +55,10 @@ def _encode_data(data: Data) -> Frames:
         return [_HEADER.pack(_MARKER, data.attempt, data.channel, data.sequence, element.epoch)]
     if isinstance(element, EndOfInput):
         return [_HEADER.pack(_END, data.attempt, data.channel, data.sequence, 0)]
+    if isinstance(element, Watermark):
+        kind = _IDLE if element.is_idle else _WATERMARK
+        time = _NO_TIME if element.time_us is None else element.time_us + _TIME_ZERO
+        return [_HEADER.pack(kind, data.attempt, data.channel, data.sequence, time)]
     header = _HEADER.pack(_BATCH, data.attempt, data.channel, data.sequence, data.size_bytes)
     return [header, element.serialize()]
 
@@ -89,6 +98,9 @@ def _decode(frames: Sequence[Any], schema_of: SchemaOf) -> Any:
         return Data(of, channel, sequence, Marker(Epoch(last)), 0)
     if kind == _END:
         return Data(of, channel, sequence, EndOfInput(), 0)
+    if kind in (_WATERMARK, _IDLE):
+        watermark = Watermark(None if last == _NO_TIME else last - _TIME_ZERO, kind == _IDLE)
+        return Data(of, channel, sequence, watermark, 0)
     if kind == _CREDIT:
         return Credit(of, channel, last)
     raise ProtocolError(f"a message begins with {kind!r}, which is no known kind")

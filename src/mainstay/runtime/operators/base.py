@@ -10,6 +10,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,8 @@ from mainstay.state.keyed import KeyContext
 from mainstay.state.operator import OperatorList
 
 Emit = Callable[[pa.RecordBatch], None]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 _PACKAGE = str(Path(__file__).parents[2])
 """Where this package lies: frames of the traceback from there are not the user's."""
@@ -49,13 +52,21 @@ class OperatorContext:
 class ProcessContext(KeyContext):
     """What a function of the job's author learns about the row at hand."""
 
-    __slots__ = ("parallelism", "subtask", "uid")
+    __slots__ = ("parallelism", "subtask", "uid", "watermark_us")
 
     def __init__(self, uid: str, subtask: int, parallelism: int) -> None:
         super().__init__()
         self.uid = uid
         self.subtask = subtask
         self.parallelism = parallelism
+        self.watermark_us: int | None = None
+
+    @property
+    def watermark(self) -> datetime | None:
+        """How far event time has come: rows older than this are late. None while unknown."""
+        if self.watermark_us is None:
+            return None
+        return _EPOCH + timedelta(microseconds=self.watermark_us)
 
 
 class Operator:

@@ -18,10 +18,11 @@ import pyarrow as pa
 
 from mainstay.errors import MainstayError, SourceError
 from mainstay.runtime.connector import Polled, Source, Split, SplitReader
-from mainstay.runtime.messages import Epoch
+from mainstay.runtime.messages import Epoch, Watermark
 from mainstay.runtime.operators.base import Operator, OperatorContext
 from mainstay.runtime.retry import Retry
 from mainstay.runtime.status import Problem
+from mainstay.runtime.watermarks import SourceClock, SplitClock, WatermarkSpec
 from mainstay.schema import format_schema
 from mainstay.state.declaration import OperatorListState, StateInfo
 
@@ -54,6 +55,8 @@ class ReadingSplit:
     quiet_until: float = 0.0
     is_begun: bool = False
     retry: Retry = field(default_factory=Retry)
+    time: SplitClock = field(default_factory=SplitClock)
+    promised_us: int | None = None
 
     def to_unit(self) -> str:
         skip = self.emitted + self.to_skip
@@ -83,6 +86,8 @@ class ReadingSplit:
         elif batch is None or not batch.num_rows:
             self.quiet_until = now + QUIET_S
         self.after, self.finished = polled.offset, polled.finished
+        self.promised_us = polled.watermark_us
+        self.time.asked(now, gave=batch is not None and batch.num_rows > 0)
         if batch is not None and self.to_skip:
             skipped = min(self.to_skip, batch.num_rows)
             batch = batch.slice(skipped)
@@ -103,6 +108,8 @@ class ReadingSplit:
         return taken
 
     def _advance(self) -> None:
+        if self.promised_us is not None:
+            self.time.promised_us = self.promised_us
         # Rows still to be skipped are counted from the new offset on.
         self.offset, self.emitted = self.after, 0
 
@@ -110,8 +117,10 @@ class ReadingSplit:
 class SourceOperator(Operator):
     """The head of a source task."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, watermarks: WatermarkSpec | None = None) -> None:
         self._source = source
+        self._watermarks = watermarks
+        self._time = None if watermarks is None else SourceClock(watermarks)
         self._splits: deque[ReadingSplit] = deque()
         self._last_assigned = False
         self._skipped = 0
@@ -165,6 +174,8 @@ class SourceOperator(Operator):
                     return 0  # all of it had been emitted before a restore: go on at once
             if reading.rows is not None:
                 rows = reading.take_rows(max_rows)
+                if self._watermarks is not None:
+                    reading.time.saw(rows, self._watermarks.column)
                 self._retire_or_rotate(reading)
                 self.out(rows)
                 return rows.num_rows  # type: ignore[no-any-return]
@@ -173,9 +184,24 @@ class SourceOperator(Operator):
                 return 0
         return None
 
+    @property
+    def makes_watermarks(self) -> bool:
+        return self._time is not None
+
+    def next_watermark(self, now: float) -> Watermark | None:
+        """What is to be said of event time now, if anything."""
+        if self._time is None or not self._splits:
+            return None
+        return self._time.next((split.time for split in self._splits), now)
+
     def deadline(self) -> float | None:
-        """When a split that had nothing to give is to be asked again."""
-        return min((r.quiet_until for r in self._being_read() if r.is_idle), default=None)
+        """When a split that had nothing to give is to be asked again, or event time moves."""
+        times = [r.quiet_until for r in self._being_read() if r.is_idle]
+        if self._time is not None:
+            now = self.context.clock.monotonic()
+            event = self._time.deadline((split.time for split in self._splits), now)
+            times += [] if event is None else [event]
+        return min(times, default=None)
 
     def _being_read(self) -> list[ReadingSplit]:
         """The splits whose turn it is; the others wait until one of these has ended."""

@@ -1,0 +1,41 @@
+"""Event time, as a job's author asks for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from mainstay.api.graph import column_number
+from mainstay.errors import GraphError
+from mainstay.runtime.watermarks import WatermarkSpec
+from mainstay.state.durations import seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Watermark:
+    """A source's rows carry the time of their events in a column, and come a little out of order.
+
+    A row is *late* when it is older than the newest one of its split by more than ``delay``. A
+    split that has had nothing to give for as long as ``idle`` holds the others back no more.
+    """
+
+    column: str
+    delay: str | float = "0s"
+    idle: str | float | None = None
+
+    def __post_init__(self) -> None:
+        seconds(self.delay, "delay")
+        if self.idle is not None:
+            seconds(self.idle, "idle", positive=True)
+
+    def spec(self, schema: pa.Schema, where: str) -> WatermarkSpec:
+        number = column_number(schema, self.column, where)
+        found = schema.field(number).type
+        if not pa.types.is_timestamp(found):
+            raise GraphError(
+                f"{where}: the watermark's column {self.column!r} is of type {found}; event time "
+                "is a timestamp."
+            )
+        idle_s = None if self.idle is None else seconds(self.idle, "idle")
+        return WatermarkSpec(number, int(seconds(self.delay, "delay") * 1_000_000), idle_s)

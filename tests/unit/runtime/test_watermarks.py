@@ -1,0 +1,164 @@
+"""Event time: how sources make watermarks, and how tasks put those of their channels together."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import mainstay as ms
+from mainstay.errors import GraphError
+from mainstay.runtime.messages import Attempt, ChannelId, Data, Watermark
+from mainstay.runtime.watermarks import EVERY_S, GateClock, SourceClock, SplitClock, WatermarkSpec
+from mainstay.testing import rows, run
+from mainstay.transport.codec import decode, encode
+
+START = datetime(2024, 1, 1, tzinfo=timezone.utc)
+
+
+def batch(*times_us: int | None) -> pa.RecordBatch:
+    return pa.record_batch([pa.array(times_us, pa.timestamp("us", "UTC"))], names=["at"])
+
+
+# ---------------------------------------------------------------- sources
+
+
+def test_a_source_is_as_far_as_its_slowest_split() -> None:
+    clock = SourceClock(WatermarkSpec(0, delay_us=10))
+    fast, slow = SplitClock(), SplitClock()
+    fast.saw(batch(500, 300), 0)
+    assert clock.next([fast, slow], 0.0) is None, "nothing is known of the other split"
+    slow.saw(batch(None, 100), 0)
+    assert clock.next([fast, slow], 1.0) == Watermark(90)
+    slow.saw(batch(50), 0)
+    assert clock.next([fast, slow], 2.0) is None, "time does not go back"
+    assert clock.next([fast], 3.0) == Watermark(490), "a finished split holds nobody back"
+
+
+def test_watermarks_are_not_made_for_every_batch() -> None:
+    clock, split = SourceClock(WatermarkSpec(0, 0)), SplitClock()
+    split.saw(batch(1), 0)
+    assert clock.next([split], 0.0) == Watermark(1)
+    split.saw(batch(2), 0)
+    assert clock.next([split], EVERY_S / 2) is None
+    assert clock.deadline([split], EVERY_S / 2) == EVERY_S
+    assert clock.next([split], EVERY_S) == Watermark(2)
+
+
+def test_an_idle_split_holds_nobody_back_until_it_has_rows_again() -> None:
+    clock = SourceClock(WatermarkSpec(0, 0, idle_s=5.0))
+    busy, quiet = SplitClock(), SplitClock()
+    busy.saw(batch(100), 0)
+    quiet.asked(1.0, gave=False)
+    quiet.asked(4.0, gave=False)
+    assert clock.next([busy, quiet], 5.9) is None
+    assert clock.next([busy, quiet], 6.0) == Watermark(100)
+    quiet.asked(7.0, gave=True)
+    quiet.saw(batch(150), 0)
+    busy.saw(batch(200), 0)
+    assert clock.next([busy, quiet], 7.0) == Watermark(150)
+    busy.asked(7.0, gave=False)
+    quiet.asked(8.0, gave=False)
+    assert clock.next([busy, quiet], 13.0) == Watermark(150, is_idle=True)
+
+
+def test_a_split_that_is_held_back_is_not_idle() -> None:
+    clock, split = SourceClock(WatermarkSpec(0, 0, idle_s=1.0)), SplitClock()
+    split.asked(0.0, gave=True)
+    split.saw(batch(1), 0)
+    assert clock.next([split], 100.0) == Watermark(1)
+
+
+def test_a_reader_may_promise_more_than_its_rows_say() -> None:
+    clock, split = SourceClock(WatermarkSpec(0, delay_us=50)), SplitClock()
+    split.saw(batch(100), 0)
+    split.promised_us = 80
+    assert clock.next([split], 0.0) == Watermark(80)
+
+
+# ---------------------------------------------------------------- gates
+
+
+def test_a_task_is_as_far_as_its_slowest_channel() -> None:
+    clock = GateClock(2)
+    assert clock.on_watermark(0, Watermark(10)) is None
+    assert clock.on_watermark(1, Watermark(5)) == Watermark(5)
+    assert clock.on_watermark(0, Watermark(20)) is None
+    assert clock.on_watermark(1, Watermark(5, is_idle=True)) == Watermark(20)
+    assert clock.on_watermark(1, Watermark(7)) is None, "time does not go back"
+    assert clock.on_watermark(1, Watermark(30)) is None
+    assert clock.on_end(0) == Watermark(30)
+
+
+def test_a_task_is_idle_when_all_its_channels_are() -> None:
+    clock = GateClock(2)
+    clock.on_watermark(0, Watermark(10, is_idle=True))
+    assert clock.on_watermark(1, Watermark(None, is_idle=True)) == Watermark(10, is_idle=True)
+    assert clock.on_watermark(1, Watermark(12)) == Watermark(12)
+
+
+def test_an_end_says_nothing_where_nobody_makes_watermarks() -> None:
+    clock = GateClock(2)
+    assert clock.on_end(0) is None
+    assert clock.on_end(1) is None
+
+
+@pytest.mark.parametrize("watermark", [Watermark(-5), Watermark(1 << 60), Watermark(None, True)])
+def test_watermarks_pass_the_wire(watermark: Watermark) -> None:
+    data = Data(Attempt(3), ChannelId(4), 5, watermark, 0)
+    assert decode(encode(data), lambda _: pa.schema([])) == data
+
+
+# ---------------------------------------------------------------- whole jobs
+
+
+class Observe(ms.KeyedProcess):
+    """Says of each row whether it was late, and how far time had come."""
+
+    last = ms.ValueState("timestamp")
+
+    def process(self, row: Any, ctx: Any) -> Any:
+        is_late = ctx.watermark is not None and row.at < ctx.watermark
+        self.last.update(ctx.watermark)
+        yield row.n, is_late, ctx.watermark
+
+
+def observed(disorder: int, delay: str, seed: int, crashes: int) -> list[tuple[Any, ...]]:
+    """Rows whose times run on, but for a swing of as many seconds."""
+    times = [START + timedelta(seconds=n - (n * 7919) % (disorder + 1)) for n in range(3000)]
+    source = rows("n long, at timestamp", list(enumerate(times)), splits=3)
+
+    def build(env: ms.Environment) -> None:
+        (
+            env.source(source, uid="in", watermark=ms.Watermark("at", delay=delay))
+            .key_by(lambda row: row.n % 7, "long")
+            .process(Observe(), "n long, late boolean, watermark timestamp", uid="observe")
+            .sink(ms.connectors.Memory(), uid="out")
+        )
+
+    return run(build, parallelism=2, seed=seed, crashes=crashes).output("out")
+
+
+@pytest.mark.parametrize(("seed", "crashes"), [(1, 0), (2, 3), (3, 3)])
+def test_no_row_is_late_that_comes_within_the_delay(seed: int, crashes: int) -> None:
+    found = observed(10, "10s", seed, crashes)
+    assert sorted(n for n, _, _ in found) == list(range(3000))
+    assert not any(late for _, late, _ in found)
+    assert sum(watermark is not None for _, _, watermark in found) > 300, "time has come on"
+
+
+def test_a_row_that_comes_after_the_delay_is_late() -> None:
+    assert any(late for _, late, _ in observed(200, "1s", 1, 0))
+
+
+def test_the_column_must_hold_time() -> None:
+    env = ms.Environment()
+    source = rows("n long", [(1,)])
+    with pytest.raises(GraphError, match="'n' is of type int64; event time is a timestamp"):
+        env.source(source, uid="in", watermark=ms.Watermark("n"))
+    with pytest.raises(GraphError, match="there is no column 'when'"):
+        env.source(source, uid="in", watermark=ms.Watermark("when"))
+    with pytest.raises(GraphError, match="delay='soon' is no duration"):
+        ms.Watermark("at", delay="soon")
