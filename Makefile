@@ -34,6 +34,8 @@ format: $(STAMP) ## fix what ruff can fix, then format
 bench: $(STAMP) ## the core, then ours beside the peers (their environments in .bench)
 	$(BIN)/python -m pip install --quiet -e '.[bench]'
 	$(BIN)/python -m benchmarks core
+	$(BIN)/python -m benchmarks rocksdb
+	$(BIN)/python -m benchmarks savepoints
 	$(BIN)/python -m benchmarks peers $(BENCH)
 
 soak: $(STAMP) ## simulate many seeds (MAINSTAY_SEEDS, 100000 by default)

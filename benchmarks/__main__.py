@@ -1,7 +1,8 @@
-"""``python -m benchmarks [core | peers]``: measure, print, and write to ``benchmarks/results``.
+"""``python -m benchmarks [core | rocksdb | savepoints | peers]``: measure, print, and write down.
 
-``core`` is meant when nothing is said: what the core costs, in this process. ``peers`` measures
-whole jobs, ours beside those of other systems.
+``core`` is meant when nothing is said: what the core costs, in this process. ``rocksdb`` is state
+in RocksDB beside the heap, ``savepoints`` are savepoints beside plain Parquet. ``peers`` measures
+whole jobs, ours beside those of other systems. Reports go to ``benchmarks/results``.
 """
 
 from __future__ import annotations
@@ -10,7 +11,14 @@ import argparse
 import sys
 from pathlib import Path
 
-from benchmarks import aggregate_path, record_path, rocksdb_state, snapshot_cost, state_access
+from benchmarks import (
+    aggregate_path,
+    record_path,
+    rocksdb_state,
+    savepoints,
+    snapshot_cost,
+    state_access,
+)
 from benchmarks.harness import command
 from benchmarks.report import FULL, QUICK, TINY, Table, document
 from mainstay.drive.process import settle_process
@@ -20,8 +28,14 @@ MODULES = {
     "record_path": record_path,
     "snapshot_cost": snapshot_cost,
     "aggregate_path": aggregate_path,
-    "rocksdb_state": rocksdb_state,
 }
+REPORTS = {
+    "core": MODULES,
+    "rocksdb": {"rocksdb_state": rocksdb_state},
+    "savepoints": {"savepoints": savepoints},
+}
+"""What is measured for each report, which is a file of its own."""
+TITLES = {"core": "the core", "rocksdb": "state in RocksDB", "savepoints": "savepoints"}
 SIZES = {size.name: size for size in (FULL, QUICK, TINY)}
 RESULTS = Path(__file__).parent / "results"
 
@@ -30,30 +44,33 @@ def main(arguments: list[str] | None = None) -> None:
     given = sys.argv[1:] if arguments is None else arguments
     if given[:1] == ["peers"]:
         command.main(given[1:])
+    elif given[:1] and given[0] in REPORTS:
+        measure(given[0], given[1:])
     else:
-        measure_core(given[1:] if given[:1] == ["core"] else given)
+        measure("core", given)
 
 
-def measure_core(arguments: list[str]) -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks [core]")
+def measure(report: str, arguments: list[str]) -> None:
+    modules = REPORTS[report]
+    parser = argparse.ArgumentParser(prog=f"python -m benchmarks {report}")
     parser.add_argument("--quick", action="store_true", help="a tenth of everything")
     parser.add_argument("--size", choices=SIZES, help="how much is measured")
-    parser.add_argument("--only", choices=MODULES, action="append", help="measure only this")
+    parser.add_argument("--only", choices=modules, action="append", help="measure only this")
     parser.add_argument("--output", type=Path, help="where the report goes")
     chosen = parser.parse_args(arguments)
     size = SIZES[chosen.size or ("quick" if chosen.quick else "full")]
     # As a worker's process does: what is measured is the core, not the collector's defaults.
     settle_process()
     tables: list[Table] = []
-    for name in chosen.only or MODULES:
-        for table in MODULES[name].measure(size):
+    for name in chosen.only or modules:
+        for table in modules[name].measure(size):
             print(table.to_markdown(), end="\n\n", flush=True)
             tables.append(table)
     # Only a full run is worth keeping, unless the caller says where.
-    default = RESULTS / "core.md" if size is FULL and not chosen.only else None
+    default = RESULTS / f"{report}.md" if size is FULL and not chosen.only else None
     output = chosen.output or default
     if output is not None:
-        output.write_text(document(tables, size), encoding="utf-8")
+        output.write_text(document(tables, size, TITLES[report]), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -65,9 +65,9 @@ def machine() -> str:
     )
 
 
-def document(tables: Sequence[Table], size: Size) -> str:
+def document(tables: Sequence[Table], size: Size, of: str = "the core") -> str:
     """The whole report."""
-    head = f"# Measurements of the core\n\n{machine()} Size: {size.name}, {size.repeats} repeats."
+    head = f"# Measurements of {of}\n\n{machine()} Size: {size.name}, {size.repeats} repeats."
     return "\n\n".join([head, *(table.to_markdown() for table in tables)]) + "\n"
 
 

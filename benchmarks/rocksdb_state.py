@@ -1,9 +1,12 @@
-"""State in RocksDB beside state in memory: what a job of many keys needs, and what it stores.
+"""State in RocksDB beside state in memory: rows a second, what a snapshot stores, and memory.
 
-Each job runs in a process of its own. It gives every key a value, in no order, and then goes on
-changing one key in a hundred. Reported are the memory above what the same job needs for a thousand
-keys, the rows per second of both parts, and the bytes that went to storage in each: those of the
-second part should follow the keys that it changes, not those that there are.
+Each case is a job of one worker in a process of its own, with a function that keeps one number for
+each key. It gives every key a value, in no order; then it changes keys at random; then one key in a
+hundred, and at last all of them, with a snapshot after each. The bytes of those should follow the
+keys that were changed, not those that there are.
+
+Beside the rows a second of the clock stands the processor's time for a row, all threads together:
+on a machine that is busy with other things, that is the figure to compare.
 """
 
 from __future__ import annotations
@@ -14,7 +17,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from functools import partial
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,78 +26,101 @@ import numpy as np
 import pyarrow as pa
 
 import mainstay as ms
+from benchmarks.bench_worker import SOURCE_UID, BenchWorker, Counting, Endless
 from benchmarks.report import Size, Table, count
-from mainstay.connectors import Generate, Memory
 from mainstay.drive.process import settle_process
+from mainstay.snapshot.object_storage import open_storage
 
-KEYS = 5_000_000
+CASES = [100_000, 1_000_000, 5_000_000]
 MEMORY = "512MiB"
-UPDATES = 0.4
-"""Rows of the second part, per key."""
-_CHILD = (
-    "import sys; from benchmarks import rocksdb_state as b; b.child(sys.argv[1], int(sys.argv[2]))"
-)
-_SCATTER = 1_000_003
-"""Coprime to the number of keys: multiplying by it visits each of them once, in no order."""
+EPOCH_ROWS = 200_000
+_FEW = 1000
+_CHILD = "import sys; from benchmarks import rocksdb_state as b; b.child(sys.argv[1], sys.argv[2])"
 
 
-class Total(ms.KeyedBatchProcess):
-    """A running total, read and written by the batch. Notes when the second part begins."""
+class Total(ms.KeyedProcess):
+    """A running total for each key; nothing is emitted."""
 
     total = ms.ValueState("long")
-    keys = 0
-    directory = ""
 
-    def open(self, ctx: Any) -> None:
-        self.rows = 0
-        self.began = time.perf_counter()
-
-    def process(self, batch: Any, ctx: Any) -> None:
-        found = self.total.get_many(batch.keys, 0)
-        counts = batch.counts.tolist()
-        totals = [total + n for total, n in zip(found, counts, strict=True)]
-        self.total.put_many(batch.keys, totals)
-        before, self.rows = self.rows, self.rows + batch.batch.num_rows
-        if before < Total.keys <= self.rows:
-            MARKS["filled_s"] = time.perf_counter() - self.began
-            MARKS["filled_bytes"] = stored_bytes(Path(Total.directory))
-        MARKS["all_s"] = time.perf_counter() - self.began
+    def process(self, row: Any, ctx: Any) -> None:
+        self.total.update((self.total.get() or 0) + row.amount)
 
 
-MARKS: dict[str, float] = {}
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How quickly rows were processed."""
+
+    rows_per_s: float
+    cpu_us_per_row: float
 
 
-def stored_bytes(directory: Path) -> int:
-    return sum(file.stat().st_size for file in (directory / "state").rglob("*") if file.is_file())
+class StateJob:
+    """A worker with a number of keys, driven a phase at a time."""
+
+    def __init__(self, backend: str, keys: int, directory: str) -> None:
+        self._keys = keys
+        self._source = Endless(key_rows(keys))
+        state: Any = "heap" if backend == "heap" else ms.RocksDB(memory=MEMORY)
+        env = ms.Environment(parallelism=1, state=state)
+        stream = env.source(self._source, uid=SOURCE_UID).key_by("key")
+        stream.process(Total(), "key long", uid="totals").sink(Counting(), uid="out")
+        self._worker = BenchWorker(env.plan(), open_storage(directory))
+
+    def pace(self, rows: int) -> Pace:
+        """Process so many rows further, with an epoch now and then."""
+        began, cpu = time.perf_counter(), time.process_time()
+        end = self._source.given + rows
+        while self._source.given < end:
+            self._run_to(min(end, self._source.given + EPOCH_ROWS))
+            self.epoch_bytes()
+        rate = rows / (time.perf_counter() - began)
+        return Pace(rate, (time.process_time() - cpu) / rows * 1e6)
+
+    def _run_to(self, given: int) -> None:
+        self._worker.run_until(lambda: self._source.given >= given)
+
+    def epoch_bytes(self) -> int:
+        """Take an epoch; what it stored."""
+        self._worker.trigger()
+        self._worker.run_until(lambda: self._worker.is_acknowledged)
+        return max(figures.size_bytes for figures in self._worker.complete())
+
+    def changed_bytes(self, changed: int) -> int:
+        """What an epoch stores after this many keys were changed, and no others."""
+        self._source.focus = max(1, changed)
+        self.epoch_bytes()
+        self._run_to(self._source.given + changed)
+        return self.epoch_bytes()
+
+    def close(self) -> None:
+        self._worker.close()
 
 
-def key_rows(keys: int, first: int, rows: int) -> pa.RecordBatch:
-    """Every key once, in no order; then one in a hundred, over and over."""
-    numbers = np.arange(first, first + rows, dtype=np.int64)
-    scattered = numbers * _SCATTER % keys
-    chosen = np.where(numbers < keys, scattered, scattered % max(1, keys // 100))
-    return pa.RecordBatch.from_arrays([pa.array(chosen)], names=["key"])
+def key_rows(keys: int) -> pa.RecordBatch:
+    """Every key once, in no order; then half as many keys at random."""
+    chance = np.random.default_rng(7)
+    order = np.concatenate([chance.permutation(keys), chance.integers(0, keys, updates(keys))])
+    amounts = np.arange(len(order), dtype=np.int64) % 1000
+    return pa.record_batch({"key": pa.array(order, pa.int64()), "amount": pa.array(amounts)})
 
 
-def run_job(backend: str, keys: int) -> None:
-    """Run one job in this process, and leave its figures in ``MARKS``."""
-    rows = keys + int(keys * UPDATES)
+def updates(keys: int) -> int:
+    return max(1, keys // 2)
+
+
+def run_job(backend: str, keys: int) -> dict[str, Any]:
+    """One job in this process, and its figures."""
     with tempfile.TemporaryDirectory() as directory:
-        Total.keys, Total.directory = keys, directory
-        env = ms.Environment(
-            spark="embedded",
-            parallelism=1,
-            # Everything is kept, so that what was stored can be counted.
-            snapshots=ms.Snapshots(directory, every="1s", retain=10_000),
-            state="heap" if backend == "heap" else ms.RocksDB(memory=MEMORY),
-        )
-        numbers = Generate("key long", partial(key_rows, keys), end=rows, splits=1)
-        env.source(numbers, uid="numbers").key_by("key").process_batches(
-            Total(), "key long", uid="totals"
-        ).sink(Memory(), uid="out")
-        env.start(backend).wait()
-        MARKS["all_bytes"] = stored_bytes(Path(directory))
-        MARKS["rows"] = rows
+        job = StateJob(backend, keys, directory)
+        found: dict[str, Any] = {
+            "fill": asdict(job.pace(keys)),
+            "update": asdict(job.pace(updates(keys))),
+            "hundredth_bytes": job.changed_bytes(keys // 100),
+            "all_bytes": job.changed_bytes(keys),
+        }
+        job.close()
+    return found
 
 
 def peak_bytes() -> int:
@@ -104,42 +131,67 @@ def peak_bytes() -> int:
     return 0
 
 
-def child(backend: str, keys: int) -> None:
+def child(backend: str, keys: str) -> None:
     settle_process()
-    run_job(backend, 1000)
-    base = peak_bytes()
-    MARKS.clear()
-    run_job(backend, keys)
-    print(json.dumps({**MARKS, "memory_bytes": peak_bytes() - base}))
+    run_job(backend, _FEW)
+    # The rows that are given are there before and do not count.
+    rows = key_rows(int(keys))
+    base = peak_bytes() + rows.nbytes
+    del rows
+    found = run_job(backend, int(keys))
+    print(json.dumps({**found, "memory_bytes": peak_bytes() - base}))
 
 
 def measure(size: Size) -> list[Table]:
-    keys = size.of(KEYS)
+    cases = [(backend, size.of(keys)) for keys in CASES for backend in ("heap", "rocksdb")]
+    figures = [_in_a_process(backend, keys) for backend, keys in cases]
+    return [_pace_table(cases, figures), _size_table(cases, figures)]
+
+
+Cases = Sequence[tuple[str, int]]
+Figures = Sequence[dict[str, Any]]
+
+
+def _pace_table(cases: Cases, figures: Figures) -> Table:
     table = Table(
-        "State in RocksDB",
-        ["backend", "keys", "memory MiB", "fill rows/s", "update rows/s", "fill MB", "update MB"],
-        f"Memory above that of a job of a thousand keys; RocksDB may use {MEMORY}. The updates "
-        f"are {UPDATES:.0%} as many rows as the fill, over one key in a hundred.",
+        "State in RocksDB: rows",
+        ["backend", "keys", "fill rows/s", "fill µs/row", "update rows/s", "update µs/row"],
+        f"One worker, a `process` function with a ValueState of long; RocksDB may use {MEMORY}. "
+        "Every key is written once (fill), then keys at random (update), with an epoch every "
+        f"{count(EPOCH_ROWS)} rows. µs are of the processor, over all threads.",
     )
-    for backend in ("heap", "rocksdb"):
-        found = _in_a_process(backend, keys)
-        update_s = found["all_s"] - found["filled_s"]
+    for (backend, keys), found in zip(cases, figures, strict=True):
+        cells = [backend, count(keys)]
+        for phase in ("fill", "update"):
+            cells += [
+                count(found[phase]["rows_per_s"]),
+                f"{found[phase]['cpu_us_per_row']:.1f}",
+            ]
+        table.add(*cells)
+    return table
+
+
+def _size_table(cases: Cases, figures: Figures) -> Table:
+    table = Table(
+        "State in RocksDB: snapshots and memory",
+        ["backend", "keys", "bytes after 1 %", "bytes after 100 %", "memory MiB"],
+        "What an epoch stores after so many of the keys were changed; and the most memory that the "
+        "process had, above that of a job of a thousand keys and the input itself.",
+    )
+    for (backend, keys), found in zip(cases, figures, strict=True):
         table.add(
             backend,
             count(keys),
+            count(found["hundredth_bytes"]),
+            count(found["all_bytes"]),
             round(found["memory_bytes"] / (1 << 20)),
-            count(round(keys / found["filled_s"])),
-            count(round((found["rows"] - keys) / update_s)),
-            f"{found['filled_bytes'] / 1e6:.1f}",
-            f"{(found['all_bytes'] - found['filled_bytes']) / 1e6:.1f}",
         )
-    return [table]
+    return table
 
 
-def _in_a_process(backend: str, keys: int) -> dict[str, float]:
+def _in_a_process(backend: str, keys: int) -> dict[str, Any]:
     root = Path(__file__).parents[1]
     finished = subprocess.run(
-        # Imported, not run: what the job marks must be marked in this very module.
         [sys.executable, "-c", _CHILD, backend, str(keys)],
         cwd=root,
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(root), *sys.path])},
@@ -148,5 +200,5 @@ def _in_a_process(backend: str, keys: int) -> dict[str, float]:
     )
     if finished.returncode:
         raise RuntimeError(f"the job on {backend} failed:\n{finished.stderr}")
-    figures: dict[str, float] = json.loads(finished.stdout.splitlines()[-1])
+    figures: dict[str, Any] = json.loads(finished.stdout.splitlines()[-1])
     return figures

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
+import rocksdict
 
 from mainstay.errors import DamagedFileError
+from mainstay.runtime.stateful import RestoredState
+from mainstay.snapshot.checked import reference
 from mainstay.snapshot.memory_storage import MemoryStorage
+from mainstay.state.backends import rocksdb_database
 from mainstay.state.declaration import ListState, MapState, ValueState
 from mainstay.state.hashing import groups_of, hash_keys
-from mainstay.state.keygroups import subtask_of
+from mainstay.state.keygroups import range_of, subtask_of
 from mainstay.state.values import ValueType
 from tests.contract.conftest import IMPLEMENTATIONS, MAX_PARALLELISM, OpenBackend
 
@@ -188,3 +194,64 @@ def test_a_damaged_file_of_a_checkpoint_is_named(storage, parallelism):
     storage.write(path, data)
     with pytest.raises(DamagedFileError, match=path):
         open_backend.restore(declared(), epoch, parallelism, key="long")
+
+
+class Reads(MemoryStorage):
+    """Remembers what was read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.paths: list[str] = []
+
+    def read(self, path: str, *part: Any) -> bytes:
+        self.paths.append(path)
+        return super().read(path, *part)
+
+
+def in_small_files(monkeypatch: pytest.MonkeyPatch, storage: MemoryStorage) -> list[Any]:
+    """An epoch of one subtask whose rows lie in many files, by key-group."""
+    monkeypatch.setattr(rocksdb_database, "_TARGET_FILE_BYTES", 4096)
+    (backend,) = filled(opening("rocksdb", storage), 1)
+    backend.snapshot()
+    backend.tend()
+    options = rocksdict.CompactOptions()
+    options.set_bottommost_level_compaction(rocksdict.BottommostLevelCompaction.force())
+    backend.member.rocksdb._database._db.compact_range(None, None, options)
+    return checkpointed([backend])
+
+
+@pytest.mark.parametrize("kind", ["rocksdb", "heap"])
+def test_a_subtask_reads_only_files_that_may_have_its_key_groups(monkeypatch, kind):
+    storage = Reads()
+    epoch = in_small_files(monkeypatch, storage)
+    rows = {ref.path for ref in epoch[0].chain[0].parts if ref.path.endswith(".sst")}
+    assert len(rows) > 4
+    open_backend = opening(kind, storage, attempt=10)
+    read_by: list[set[str]] = []
+    parts = []
+    for subtask in range(4):
+        storage.paths.clear()
+        groups = range_of(subtask, 4, MAX_PARALLELISM)
+        chain = tuple(ref.clipped(groups.first, groups.last) for ref in epoch[0].chain)
+        start = RestoredState(tuple(ref for ref in chain if ref is not None))
+        parts.append(open_backend(declared(), "long", subtask, 4, start))
+        read_by.append(rows.intersection(storage.paths))
+    assert set.union(*read_by) == rows
+    assert all(len(read) < len(rows) for read in read_by)
+    # Neighbours share the file in which the groups of the one end and those of the other begin.
+    assert sum(len(read) for read in read_by) <= len(rows) + 3
+    assert seen(parts) == expected([1, 2])
+
+
+def test_a_descriptor_of_the_version_that_knew_no_key_groups_is_read(monkeypatch, storage):
+    epoch = in_small_files(monkeypatch, storage)
+    base = epoch[0].chain[0]
+    document = json.loads(storage.read(base.file.path))
+    assert document.pop("groups")
+    data = json.dumps({**document, "format": 1}).encode()
+    storage.write(base.file.path, data)
+    old = replace(base, file=reference(base.file.path, data))
+    epoch = [replace(epoch[0], chain=(old, *epoch[0].chain[1:]))]
+    assert seen(opening("rocksdb", storage, 10).restore(declared(), epoch, 2, "long")) == expected(
+        [1, 2]
+    )

@@ -48,7 +48,16 @@ ROWS = {
         "fold into state, spread keys",
         "hash and split rows in two (where there are more workers)",
     ],
-    "rocksdb_state": ["heap", "rocksdb"],
+    "rocksdb_state": ["heap", "rocksdb"] * 6,
+    "savepoints": [
+        "savepoint, with the stop of the job",
+        "pyarrow: write the same rows",
+        "restore to heap, parallelism 2",
+        "restore to heap, parallelism 3",
+        "restore to rocksdb, parallelism 2",
+        "restore to rocksdb, parallelism 3",
+        "pyarrow: read the same rows",
+    ],
 }
 
 

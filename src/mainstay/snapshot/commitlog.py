@@ -31,6 +31,7 @@ from mainstay.snapshot.history import (
 )
 from mainstay.snapshot.layout import LOG_PREFIX, log_slot, slot_index
 from mainstay.snapshot.manifest import FileRef
+from mainstay.snapshot.sealed import sealed, unsealed
 from mainstay.snapshot.storage import NotFound, Storage
 
 __all__ = [
@@ -48,9 +49,9 @@ __all__ = [
     "read_history",
 ]
 
-LOG_FORMAT = 2
-ORIGIN_FORMAT = 2
-"""Where a begin has an origin. What needs nothing newer is written as format 1."""
+LOG_FORMAT = 3
+SEALED_FORMAT = 3
+"""Since when a slot carries a checksum of itself. A begin may have an origin since format 2."""
 
 _KINDS: dict[str, type[Record]] = {
     "begin": Begin,
@@ -71,29 +72,29 @@ class ClaimOutcome(Enum):
 def encode_record(record: Record, claim: str) -> bytes:
     """A slot's bytes; ``claim`` is a token that only this claim of this slot carries."""
     fields = asdict(record)
-    has_origin = fields.get("origin") is not None
-    if not has_origin:
+    if fields.get("origin") is None:
         fields.pop("origin", None)
-    format = ORIGIN_FORMAT if has_origin else 1
-    head = {"format": format, "claim": claim, "kind": _KIND_OF[type(record)]}
-    return json.dumps({**head, **fields}, sort_keys=True).encode()
+    head = {"format": LOG_FORMAT, "claim": claim, "kind": _KIND_OF[type(record)]}
+    return json.dumps(sealed({**head, **fields}), sort_keys=True).encode()
 
 
 def decode_record(data: bytes, name: str) -> tuple[Record, str]:
     """The record and the claim in a slot's bytes; ``name`` is the slot, for the message."""
     document = _parse(data, name)
-    found = document.pop("format", None)
-    if found not in range(1, LOG_FORMAT + 1):
+    found = document.get("format")
+    if not isinstance(found, int) or not 1 <= found <= LOG_FORMAT:
         raise RestoreError(
             f"{name} has commit log format {found}; this version of Mainstay reads formats up to "
             f"{LOG_FORMAT}. Use a version that wrote it or a newer one."
         )
     try:
+        document = unsealed(document, is_required=found >= SEALED_FORMAT)
+        del document["format"]
         kind, claim = document.pop("kind"), document.pop("claim")
         if "manifest" in document:
             document["manifest"] = FileRef(**document["manifest"])
         return _KINDS[kind](**document), claim
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise _damaged(name, error) from error
 
 

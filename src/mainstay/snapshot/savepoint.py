@@ -15,7 +15,8 @@ its epoch, and what comes later belongs to the job that goes on.
 id of the key hash, the guarantee, what the coordinator knew of the sources, and for each operator
 its parallelism, the type and the column names of its key, and its states: kind, types as DDL
 (``pickle`` where none was declared: such values are binary), how operator state is redistributed,
-and the files, with size, checksum, rows and key-groups.
+and the files, with size, checksum, rows and key-groups; and a checksum of all that
+(``sealed``).
 """
 
 from __future__ import annotations
@@ -29,9 +30,12 @@ from mainstay.errors import DamagedFileError, OutcomeUnknownError, RestoreError,
 from mainstay.snapshot.checked import reference
 from mainstay.snapshot.layout import safe_name
 from mainstay.snapshot.manifest import FileRef, StateSchema
+from mainstay.snapshot.sealed import sealed, unsealed
 from mainstay.snapshot.storage import NotFound, Storage
 
-SAVEPOINT_FORMAT = 1
+SAVEPOINT_FORMAT = 2
+SEALED_FORMAT = 2
+"""Since when the description carries a checksum of itself."""
 SAVEPOINT_FILE = "savepoint.json"
 UNFINISHED_FILE = "_unfinished"
 """There while a savepoint is being written, so that a target is known to be taken."""
@@ -92,14 +96,16 @@ class Savepoint:
             "operators": operators,
             "sources": dict(self.sources),
         }
-        return json.dumps(document, sort_keys=True, indent=1).encode()
+        return json.dumps(sealed(document), sort_keys=True, indent=1).encode()
 
     @staticmethod
     def from_bytes(data: bytes) -> Savepoint:
         try:
             document = json.loads(data)
-            found = document.pop("format")
-            if found == SAVEPOINT_FORMAT:
+            found = document["format"]
+            if isinstance(found, int) and 1 <= found <= SAVEPOINT_FORMAT:
+                document = unsealed(document, is_required=found >= SEALED_FORMAT)
+                del document["format"]
                 operators = document.pop("operators").items()
                 decoded = {uid: _decode_operator(uid, item) for uid, item in operators}
                 return Savepoint(**document, operators=decoded)
@@ -109,8 +115,9 @@ class Savepoint:
                 "original content back, or restore another savepoint."
             ) from error
         raise RestoreError(
-            f"{SAVEPOINT_FILE} has savepoint format {found}; this version of Mainstay reads format "
-            f"{SAVEPOINT_FORMAT}. Restore it with a version that wrote it or a newer one."
+            f"{SAVEPOINT_FILE} has savepoint format {found}; this version of Mainstay reads "
+            f"formats up to {SAVEPOINT_FORMAT}. Restore it with a version that wrote it or a newer "
+            "one."
         )
 
     def files(self) -> Iterator[SavepointFile]:

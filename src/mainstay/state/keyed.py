@@ -33,6 +33,8 @@ class NoKey:
 
 
 NO_KEY = NoKey()
+ABSENT = object()
+"""Stands where a map has no entry: what an entry holds may be None."""
 
 
 class KeyContext:
@@ -83,9 +85,16 @@ class ListTable(Protocol):
 
 
 class MapTable(Protocol):
-    """What a backend offers for a map per key. What ``read`` gives must not be changed."""
+    """What a backend offers for a map per key. What ``read`` gives must not be changed.
+
+    ``entry`` gives ``ABSENT`` where there is none. To ask whether there is one does not count as a
+    read of it.
+    """
 
     read: Callable[[Any], Any]
+
+    def entry(self, key: Any, map_key: Any) -> Any: ...
+    def has_entry(self, key: Any, map_key: Any) -> bool: ...
 
     def put_entry(self, key: Any, map_key: Any, kept: Any) -> None: ...
     def remove_entry(self, key: Any, map_key: Any) -> None: ...
@@ -258,9 +267,8 @@ class MapHandle:
         return kept if self._thaw is None or kept is None else self._thaw(kept)
 
     def get(self, key: Any, default: Any = None) -> Any:
-        entries = self._table.read(self._context.key)
-        key = self._frozen_key(key)
-        return default if entries is None or key not in entries else self._thawed(entries[key])
+        kept = self._table.entry(self._context.key, self._frozen_key(key))
+        return default if kept is ABSENT else self._thawed(kept)
 
     def put(self, key: Any, value: Any) -> None:
         try:
@@ -273,9 +281,7 @@ class MapHandle:
         self._table.remove_entry(self._context.key, self._frozen_key(key))
 
     def contains(self, key: Any) -> bool:
-        key = self._frozen_key(key)
-        entries = self._table.read(self._context.key)
-        return entries is not None and key in entries
+        return self._table.has_entry(self._context.key, self._frozen_key(key))
 
     # The entries are copied at the call, so that a loop over them may change them.
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from mainstay.errors import StateTypeError
 from mainstay.state.declaration import StateInfo
-from mainstay.state.keyed import Access, KeyContext, named, no_none, no_reduction
+from mainstay.state.keyed import ABSENT, Access, KeyContext, named, no_none, no_reduction
 
 Now = Callable[[], int]
 
@@ -190,6 +190,18 @@ class TtlMaps(TtlTable):
         kept = self.table.read(key)
         return None if kept is None else _Counting(self, key, kept)
 
+    def entry(self, key: Any, map_key: Any) -> Any:
+        pair = self.table.entry(key, map_key)
+        if pair is ABSENT or pair[0] <= self.horizon():
+            return ABSENT
+        if self.is_read:
+            self.put_entry(key, map_key, pair[1])
+        return pair[1]
+
+    def has_entry(self, key: Any, map_key: Any) -> bool:
+        pair = self.table.entry(key, map_key)
+        return pair is not ABSENT and pair[0] > self.horizon()
+
     def put_entry(self, key: Any, map_key: Any, kept: Any) -> None:
         self.table.put_entry(key, map_key, (self.now_us(), kept))
 
@@ -209,8 +221,8 @@ class TtlMaps(TtlTable):
                 yield
 
     def _expire(self, key: Any, map_key: Any) -> None:
-        pair = (self.table.read(key) or {}).get(map_key)
-        if pair is not None and pair[0] <= self.horizon():
+        pair = self.table.entry(key, map_key)
+        if pair is not ABSENT and pair[0] <= self.horizon():
             self.table.remove_entry(key, map_key)
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -63,19 +64,44 @@ def test_a_record_and_its_claim_come_back_from_a_slot(record: Record) -> None:
 
 
 def test_a_slot_is_spelled_the_same_way_by_every_version() -> None:
-    assert json.loads(encode_record(epoch(7, 3), "token")) == {
-        "format": 1,
-        "kind": "epoch",
-        "claim": "token",
-        "epoch": 7,
-        "attempt": 3,
-        "manifest": {"path": "epochs/7", "size_bytes": 10, "checksum": "crc32:00000000"},
-    }
+    assert json.loads(encode_record(epoch(7, 3), "token")) == SLOT
+
+
+SLOT = {
+    "format": 3,
+    "kind": "epoch",
+    "claim": "token",
+    "epoch": 7,
+    "attempt": 3,
+    "manifest": {"path": "epochs/7", "size_bytes": 10, "checksum": "crc32:00000000"},
+    "checksum": "crc32:be580770",
+}
+
+
+def test_a_slot_of_a_version_that_sealed_none_is_read() -> None:
+    old = {name: value for name, value in SLOT.items() if name != "checksum"} | {"format": 1}
+    assert decode_record(json.dumps(old).encode(), "log/0") == (epoch(7, 3), "token")
+
+
+def test_every_flipped_bit_of_a_slot_is_noticed_or_harmless() -> None:
+    data = encode_record(begin(3), "token")
+    for place in range(len(data)):
+        for bit in (1, 16):
+            flipped = data[:place] + bytes([data[place] ^ bit]) + data[place + 1 :]
+            found = decoded_or_why_not(flipped)
+            assert found == (begin(3), "token") or "log/0000000003" in found, place
+
+
+def decoded_or_why_not(data: bytes) -> Any:
+    try:
+        return decode_record(data, "log/0000000003")
+    except RestoreError as error:
+        return str(error)
 
 
 def test_a_slot_of_another_format_is_refused_by_name() -> None:
-    data = encode_record(begin(1), "token").replace(b'"format": 1', b'"format": 3')
-    with pytest.raises(RestoreError, match="log/0000000003 has commit log format 3"):
+    data = encode_record(begin(1), "token").replace(b'"format": 3', b'"format": 9')
+    with pytest.raises(RestoreError, match="log/0000000003 has commit log format 9"):
         decode_record(data, "log/0000000003")
 
 

@@ -92,3 +92,12 @@ def test_a_time_to_live_needs_a_newer_format_and_nothing_else_does() -> None:
     expiring = replace(plain, operators={**plain.operators, uid: replace(held, states=states)})
     assert json.loads(expiring.to_bytes())["format"] == 3
     assert Manifest.from_bytes(expiring.to_bytes()) == expiring
+
+
+def test_the_columns_of_a_key_are_noted_and_an_older_manifest_has_none() -> None:
+    plain = manifest()
+    assert b"key_names" not in plain.to_bytes()
+    named = replace(plain.operators["count"], key_names=("customer", "region"))
+    noted = replace(plain, operators={"count": named})
+    assert Manifest.from_bytes(noted.to_bytes()) == noted
+    assert json.loads(noted.to_bytes())["format"] == 1, "older versions pass over it"

@@ -74,9 +74,31 @@ def test_the_description_comes_back_as_it_was() -> None:
 
 
 def test_the_description_of_another_format_is_refused() -> None:
-    data = a_savepoint().to_bytes().replace(b'"format": 1', b'"format": 9')
-    with pytest.raises(RestoreError, match=r"savepoint format 9; .* reads format 1"):
+    data = a_savepoint().to_bytes().replace(b'"format": 2', b'"format": 9')
+    with pytest.raises(RestoreError, match=r"savepoint format 9; .* reads formats up to 2"):
         Savepoint.from_bytes(data)
+
+
+def test_a_description_of_the_version_that_sealed_none_is_read() -> None:
+    document = json.loads(a_savepoint().to_bytes())
+    del document["checksum"]
+    data = json.dumps({**document, "format": 1}).encode()
+    assert Savepoint.from_bytes(data) == a_savepoint()
+
+
+def test_every_flipped_bit_of_a_description_is_noticed_or_harmless() -> None:
+    data = a_savepoint().to_bytes()
+    for place in range(len(data)):
+        flipped = data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :]
+        found = description_or_why_not(flipped)
+        assert found == a_savepoint() or "savepoint.json" in found, place
+
+
+def description_or_why_not(data: bytes) -> Any:
+    try:
+        return Savepoint.from_bytes(data)
+    except RestoreError as error:
+        return str(error)
 
 
 @pytest.mark.parametrize("data", [b"", b"[]", b"{}", b'{"format": 1}', b"\xff"])

@@ -170,7 +170,7 @@ def run_rows(
         result = method(row, view)
         if result.__class__ is tuple:
             append(result)
-        else:
+        elif result is not None:
             collect(result, out)
     return out
 

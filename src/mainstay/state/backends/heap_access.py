@@ -89,14 +89,14 @@ def heap_access(table: HeapValues, context: KeyContext) -> Access:
         "checked": checking(info, no_none),
         "reduced": checking(info, no_reduction),
     }
-    source = _SOURCE.replace("STORE", _STORE).replace("FITS", _fits(info.value))
+    source = _SOURCE.replace("STORE", _STORE).replace("FITS", fits(info.value))
     exec(compile(source, f"<access to a state of type {info.value.ddl}>", "exec"), made)
     if info.value.thaw is None:
         return Access(made["get"], made["update"], made["add"])
     return Access(made["get_thawed"], made["update"], made["add_thawed"])
 
 
-def _fits(value_type: ValueType) -> str:
+def fits(value_type: ValueType) -> str:
     """A test in Python that a value passes only if freezing it gives the value itself."""
     arrow = value_type.arrow
     if isinstance(value_type, StampedType):

@@ -28,7 +28,7 @@ from mainstay.state.backends.changes import (
 from mainstay.state.backends.heap_access import SHARDS, heap_access
 from mainstay.state.backends.heap_columns import HeapColumns
 from mainstay.state.declaration import StateInfo
-from mainstay.state.keyed import Access, KeyContext
+from mainstay.state.keyed import ABSENT, Access, KeyContext
 from mainstay.state.operations import APPEND, DELETE, ENTRY_PUT, PUT
 from mainstay.state.values import ValueType
 
@@ -387,6 +387,13 @@ class HeapMaps(HeapTable):
         super().__init__(info, key)
         assert info.map_key is not None
         self.map_key = info.map_key
+
+    def entry(self, key: Any, map_key: Any) -> Any:
+        entries = self.read(key)
+        return ABSENT if entries is None else entries.get(map_key, ABSENT)
+
+    def has_entry(self, key: Any, map_key: Any) -> bool:
+        return self.entry(key, map_key) is not ABSENT
 
     def put_entry(self, key: Any, map_key: Any, kept: Any) -> None:
         self.home_of(key).setdefault(key, {})[map_key] = kept

@@ -31,13 +31,14 @@ from mainstay.state.backends.rocksdb_checkpoint import (
     StoredState,
     by_state,
     download,
+    groups_of_files,
     scan_checkpoint,
 )
 from mainstay.state.backends.rocksdb_database import Database
 from mainstay.state.backends.rocksdb_directory import new_directory
+from mainstay.state.backends.rocksdb_kinds import TABLES
 from mainstay.state.backends.rocksdb_memory import shared_memory
 from mainstay.state.backends.rocksdb_settings import RocksSettings
-from mainstay.state.backends.rocksdb_tables import TABLES
 from mainstay.state.backends.rocksdb_writing import write_rows
 from mainstay.state.declaration import StateInfo
 from mainstay.state.keyed import KeyContext
@@ -67,6 +68,7 @@ class Checkpoint:
     directory: Path
     generation: int
     rows: int
+    groups: Mapping[str, tuple[int, int]]
 
 
 class RocksBackend(HeapBackend):
@@ -184,7 +186,9 @@ class RocksBackend(HeapBackend):
         generation = self._waiting[0].number - 1 if self._waiting else self._generation
         database = self._opened()
         database.checkpoint(directory)
-        return Checkpoint(directory, generation, database.rows)
+        # A file that was replaced since is not known, and so it is one that everybody needs.
+        groups = groups_of_files(database.ranges())
+        return Checkpoint(directory, generation, database.rows, groups)
 
     def store_checkpoint(
         self, storage: Storage, checkpoint: Checkpoint, path_of: PathOf, id: str
@@ -202,6 +206,7 @@ class RocksBackend(HeapBackend):
             checkpoint.generation,
             tuple(StoredState.of(t.info, t.rows.number) for t in self.tables.values()),
             {name: file.path for name, file in files.items()},
+            {name: groups for name, groups in checkpoint.groups.items() if name in files},
         )
         data = descriptor.to_bytes()
         path = path_of(f"{id}.json")
@@ -226,7 +231,7 @@ class RocksBackend(HeapBackend):
         """Give up the database and its files."""
         for table in self.tables.values():
             table.database = None
-            table.live.forget()
+            table.forget()
         if self._database is not None:
             self._database.close()
 
@@ -312,6 +317,6 @@ class RocksBackend(HeapBackend):
     def apply(self, rows: StateTable) -> Iterator[None]:
         """Apply stored rows in order, without making them changes again."""
         write_rows(self._opened(), self.tables[rows.name], rows, self._generation)
-        self.tables[rows.name].live.forget()
+        self.tables[rows.name].forget()
         self._attach()
         yield

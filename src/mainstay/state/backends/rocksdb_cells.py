@@ -60,6 +60,10 @@ class Cells:
         """A cell for each value; anything where it is null."""
         raise NotImplementedError
 
+    def cell(self, kept: Any) -> bytes:
+        """The cell of one value that is not null."""
+        return self.encode(self.value.to_array([kept]))[0]
+
     def decode(self, cells: Sequence[bytes]) -> list[Any]:
         """What is kept, of cells that are not null."""
         if self.one is not None and len(cells) < FEW:
@@ -98,6 +102,11 @@ class FixedCells(Cells):
     def encode(self, column: pa.Array) -> list[bytes]:
         return as_bytes(self.matrix(column))
 
+    def cell(self, kept: Any) -> bytes:
+        if pa.types.is_integer(self.value.arrow):
+            return int(kept).to_bytes(self.width, "little", signed=True)
+        return super().cell(kept)
+
     def decode_many(self, cells: Sequence[bytes]) -> list[Any]:
         data = b"".join(cells)
         if pa.types.is_boolean(self.value.arrow):
@@ -114,6 +123,9 @@ class BytesCells(Cells):
         super().__init__(value)
         if pa.types.is_string(value.arrow):
             self.one = bytes.decode
+
+    def cell(self, kept: Any) -> bytes:
+        return kept.encode() if pa.types.is_string(self.value.arrow) else super().cell(kept)
 
     def encode(self, column: pa.Array) -> list[bytes]:
         if column.null_count:

@@ -14,8 +14,8 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -27,17 +27,19 @@ from mainstay.snapshot.checked import read_checked, reference
 from mainstay.snapshot.manifest import FileRef, SegmentRef
 from mainstay.snapshot.statefile import StateTable
 from mainstay.snapshot.storage import Storage
-from mainstay.state.backends.rocksdb_database import Database
+from mainstay.state.backends.rocksdb_database import Database, make_openable
+from mainstay.state.backends.rocksdb_kinds import TABLES
 from mainstay.state.backends.rocksdb_memory import SharedMemory, shared_memory
 from mainstay.state.backends.rocksdb_rows import PREFIX, group_bounds
 from mainstay.state.backends.rocksdb_settings import RocksSettings
-from mainstay.state.backends.rocksdb_tables import SCANNED_ROWS, TABLES
+from mainstay.state.backends.rocksdb_tables import SCANNED_ROWS
 from mainstay.state.backends.rocksdb_writing import read_rows
 from mainstay.state.declaration import StateInfo
 from mainstay.state.operations import STORED_AS, columns_of
 from mainstay.state.ttl import type_named
 
-CHECKPOINT_FORMAT = 1
+CHECKPOINT_FORMAT = 2
+"""Since format 2 a descriptor says which key-groups a file has rows of."""
 _ROWS = ".sst"
 # What a database writes for people, for its log and for its lock is no part of what it holds.
 _LEFT_OUT = (".log", "LOG", "LOCK", "IDENTITY", "OPTIONS")
@@ -77,6 +79,8 @@ class Descriptor:
     generation: int
     states: tuple[StoredState, ...]
     files: dict[str, str]
+    groups: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """From which to which key-group a file has rows, as far as it is known."""
 
     def to_bytes(self) -> bytes:
         return json.dumps({"format": CHECKPOINT_FORMAT, **asdict(self)}, sort_keys=True).encode()
@@ -85,14 +89,28 @@ class Descriptor:
     def read(storage: Storage, ref: SegmentRef) -> Descriptor:
         document = json.loads(read_checked(storage, ref.file))
         found = document.pop("format")
-        if found != CHECKPOINT_FORMAT:
+        if found not in range(1, CHECKPOINT_FORMAT + 1):
             raise RestoreError(
                 f"{ref.file.path} has checkpoint format {found}; this version of Mainstay reads "
-                f"format {CHECKPOINT_FORMAT}. Restore it with a version that wrote it or a newer "
-                "one."
+                f"formats up to {CHECKPOINT_FORMAT}. Restore it with a version that wrote it or a "
+                "newer one."
             )
         states = tuple(StoredState(**item) for item in document.pop("states"))
-        return Descriptor(states=states, **document)
+        groups = {name: (first, last) for name, (first, last) in document.pop("groups", {}).items()}
+        return Descriptor(states=states, groups=groups, **document)
+
+    def needed(self, first_group: int, last_group: int) -> list[str]:
+        """The files with rows that may have some of these key-groups."""
+        everything = (self.first_group, self.last_group)
+        found = {name: self.groups.get(name, everything) for name in self.row_files()}
+        return [
+            name
+            for name, (first, last) in found.items()
+            if first <= last_group and first_group <= last
+        ]
+
+    def row_files(self) -> list[str]:
+        return [name for name in self.files if name.endswith(_ROWS)]
 
 
 class StoredFiles:
@@ -132,11 +150,25 @@ def _store(storage: Storage, file: Path, path: str) -> FileRef:
     return reference(path, data)
 
 
-def download(storage: Storage, ref: SegmentRef, descriptor: Descriptor, to: Path) -> None:
-    """Bring the files of a checkpoint back under the names they had; each is verified."""
+def groups_of_files(ranges: Mapping[str, tuple[bytes, bytes]]) -> dict[str, tuple[int, int]]:
+    """The first and the last key-group in files of which the first and last row keys are known."""
+    return {
+        name: (PREFIX.unpack_from(first)[0], PREFIX.unpack_from(last)[0])
+        for name, (first, last) in ranges.items()
+    }
+
+
+def download(
+    storage: Storage,
+    ref: SegmentRef,
+    descriptor: Descriptor,
+    to: Path,
+    names: Iterable[str] | None = None,
+) -> None:
+    """Bring files of a checkpoint back under the names they had, all or some; each is verified."""
     by_path = {file.path: file for file in ref.parts}
-    for name, path in descriptor.files.items():
-        (to / name).write_bytes(read_checked(storage, by_path[path]))
+    for name in descriptor.files if names is None else names:
+        (to / name).write_bytes(read_checked(storage, by_path[descriptor.files[name]]))
 
 
 def scan_checkpoint(
@@ -148,10 +180,16 @@ def scan_checkpoint(
 ) -> Iterator[list[Row]]:
     """The rows of a checkpoint that may be applied, some thousand at a time, in order.
 
-    Its files are brought into an empty directory, which is removed afterwards.
+    The files that may have some of them are brought into an empty directory, which is removed
+    afterwards.
     """
     try:
-        download(storage, ref, descriptor, directory)
+        needed = descriptor.needed(ref.first_group, ref.last_group)
+        if len(needed) == len(descriptor.row_files()):
+            download(storage, ref, descriptor, directory)
+        else:
+            download(storage, ref, descriptor, directory, needed)
+            make_openable(directory, memory)
         database = Database(directory, memory, read_only=True)
         yield from _chunks(database.scan(*group_bounds(ref.first_group, ref.last_group)))
         database.close()

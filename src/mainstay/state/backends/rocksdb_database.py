@@ -34,7 +34,7 @@ class Database:
         try:
             self._db: Any = self._library.Rdict(
                 str(path),
-                self._options(memory),
+                _options(self._library, memory),
                 access_type=access.read_only() if read_only else access.read_write(),
             )
         except Exception as error:
@@ -45,34 +45,6 @@ class Database:
         self._write_options.disable_wal = True
         # Whoever drops a database without closing it leaves no files behind either.
         self._removal = weakref.finalize(self, shutil.rmtree, path, ignore_errors=True)
-
-    def _options(self, memory: SharedMemory) -> Any:
-        library = self._library
-        table = library.BlockBasedOptions()
-        table.set_block_cache(memory.block_cache)
-        table.set_cache_index_and_filter_blocks(True)
-        table.set_pin_l0_filter_and_index_blocks_in_cache(True)
-        table.set_data_block_index_type(library.DataBlockIndexType.binary_and_hash())
-        table.set_bloom_filter(10, False)
-        table.set_format_version(5)
-        options = library.Options(raw_mode=True)
-        options.create_if_missing(True)
-        options.set_block_based_table_factory(table)
-        options.set_write_buffer_manager(memory.write_buffers)
-        whole = memory.settings.write_buffer_bytes
-        options.set_write_buffer_size(min(_LARGEST_WRITE_BUFFER_BYTES, max(whole // 4, 1 << 20)))
-        options.set_max_write_buffer_number(3)
-        # A new key is looked for before it is written: filters answer for what is not there.
-        options.set_memtable_prefix_bloom_ratio(0.1)
-        options.set_memtable_whole_key_filtering(True)
-        options.set_target_file_size_base(_TARGET_FILE_BYTES)
-        options.set_max_bytes_for_level_base(4 * _TARGET_FILE_BYTES)
-        options.set_level_compaction_dynamic_level_bytes(True)
-        options.set_compression_type(library.DBCompressionType.lz4())
-        options.set_max_background_jobs(2)
-        options.set_keep_log_file_num(1)
-        options.set_max_log_file_size(1 << 20)
-        return options
 
     def get_many(self, row_keys: Sequence[bytes]) -> list[bytes | None]:
         found: list[bytes | None] = self._db.get(list(row_keys))
@@ -105,6 +77,13 @@ class Database:
         self._db.flush()
         self._library.Checkpoint(self._db).create_checkpoint(str(path))
 
+    def ranges(self) -> dict[str, tuple[bytes, bytes]]:
+        """The first and the last row key of each file with rows, by its name."""
+        return {
+            file["name"].lstrip("/"): (file["start_key"], file["end_key"])
+            for file in self._db.live_files()
+        }
+
     @property
     def rows(self) -> int:
         """About how many rows there are."""
@@ -114,3 +93,46 @@ class Database:
         """Close it and remove its files. Nothing may use it any more."""
         self._db.close()
         self._removal()
+
+
+def make_openable(path: Path, memory: SharedMemory) -> None:
+    """Let files with rows that were put into a directory be opened as a database of just them.
+
+    A file says of each row when it was written, so which of two is newer is known without the list
+    of files that they come from.
+    """
+    library = load_rocksdict()
+    try:
+        library.Rdict.repair(str(path), _options(library, memory))
+    except Exception as error:
+        raise DamagedFileError(
+            f"the files at {path} cannot be read: {error}. Restore an older epoch."
+        ) from error
+
+
+def _options(library: Any, memory: SharedMemory) -> Any:
+    table = library.BlockBasedOptions()
+    table.set_block_cache(memory.block_cache)
+    table.set_cache_index_and_filter_blocks(True)
+    table.set_pin_l0_filter_and_index_blocks_in_cache(True)
+    table.set_data_block_index_type(library.DataBlockIndexType.binary_and_hash())
+    table.set_bloom_filter(10, False)
+    table.set_format_version(5)
+    options = library.Options(raw_mode=True)
+    options.create_if_missing(True)
+    options.set_block_based_table_factory(table)
+    options.set_write_buffer_manager(memory.write_buffers)
+    whole = memory.settings.write_buffer_bytes
+    options.set_write_buffer_size(min(_LARGEST_WRITE_BUFFER_BYTES, max(whole // 4, 1 << 20)))
+    options.set_max_write_buffer_number(3)
+    # A new key is looked for before it is written: filters answer for what is not there.
+    options.set_memtable_prefix_bloom_ratio(0.1)
+    options.set_memtable_whole_key_filtering(True)
+    options.set_target_file_size_base(_TARGET_FILE_BYTES)
+    options.set_max_bytes_for_level_base(4 * _TARGET_FILE_BYTES)
+    options.set_level_compaction_dynamic_level_bytes(True)
+    options.set_compression_type(library.DBCompressionType.lz4())
+    options.set_max_background_jobs(2)
+    options.set_keep_log_file_num(1)
+    options.set_max_log_file_size(1 << 20)
+    return options

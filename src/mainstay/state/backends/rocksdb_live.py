@@ -8,6 +8,7 @@ is used moves to the younger one, and when that is full the older one is let go 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import filterfalse
 from typing import Any
 
 _UNKNOWN = object()
@@ -48,9 +49,13 @@ class LiveRows(dict[Any, Any]):
 
     def bring(self, keys: Iterable[Any]) -> None:
         """Load in bulk what is not at hand of these keys."""
-        missing = [key for key in dict.fromkeys(keys) if not self.has(key)]
+        missing = list(filterfalse(self.__contains__, keys))
+        if missing and self._older:
+            found = list(filter(self._older.__contains__, missing))
+            self.update(zip(found, map(self._older.__getitem__, found), strict=True))
+            missing = list(filterfalse(self._older.__contains__, missing))
         if missing:
-            self._load(missing)
+            self._load(list(dict.fromkeys(missing)))
 
     def relieve(self, most: int) -> None:
         """Let go of what was not used for long, so that at most this many rows stay."""

@@ -17,8 +17,11 @@ from mainstay.state.backends.rocksdb_settings import RocksSettings
 if TYPE_CHECKING:
     import rocksdict
 
-# What a dictionary needs for an entry, with its share of the room to grow, and two small objects.
 ENTRY_BYTES = 250
+"""What a row takes in memory besides its data: an entry of a dictionary with its share of the room
+to grow, a key and a value of several objects."""
+SCALAR_ENTRY_BYTES = 130
+"""The same where key and value are one object each."""
 
 _SHARED: dict[tuple[int, RocksSettings], SharedMemory] = {}
 

@@ -8,33 +8,31 @@ and those of the active one. The database is read by the loop and written beside
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain, groupby, islice
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, filterfalse, islice
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from mainstay.state.accumulating import Accumulating, Column, accumulating
 from mainstay.state.backends.changes import (
     DELETED,
     append_to,
-    entries_of,
     list_columns,
     list_operations,
-    map_columns,
-    map_operations,
 )
 from mainstay.state.backends.rocksdb_access import rocks_access
 from mainstay.state.backends.rocksdb_cells import cells_of
 from mainstay.state.backends.rocksdb_database import Database
 from mainstay.state.backends.rocksdb_lists import GENERATION, ListCells
 from mainstay.state.backends.rocksdb_live import LiveRows
-from mainstay.state.backends.rocksdb_memory import ENTRY_BYTES
-from mainstay.state.backends.rocksdb_rows import PREFIX, RowKeys, prefix_end
+from mainstay.state.backends.rocksdb_memory import ENTRY_BYTES, SCALAR_ENTRY_BYTES
+from mainstay.state.backends.rocksdb_rows import PREFIX, RowKeys
 from mainstay.state.declaration import StateInfo
 from mainstay.state.keyed import Access, KeyContext
 from mainstay.state.operations import DELETE, PUT
-from mainstay.state.values import ValueType
+from mainstay.state.values import PICKLED, ValueType
 
 SLICE_ROWS = 4096
 """Rows converted between two chances for the loop to do something else."""
@@ -58,6 +56,7 @@ class RocksTable:
         self.database: Database | None = None
         self.frozen: list[tuple[int, dict[Any, Any]]] = []
         """Changes that the database may not have yet, with their generation, oldest first."""
+        self.entry_bytes = ENTRY_BYTES
         self.row_bytes = ENTRY_BYTES
         """About what a row takes in memory; learned from what was encoded."""
 
@@ -80,12 +79,20 @@ class RocksTable:
 
     def keep(self, memory_bytes: int) -> None:
         """Let go of rows beyond this table's part of memory."""
-        self.live.relieve(int(memory_bytes * _CACHED) // self.row_bytes)
+        self.live.relieve(self.most_rows(memory_bytes))
+
+    def most_rows(self, memory_bytes: int) -> int:
+        """How many rows at hand this table's part of memory is enough for."""
+        return int(memory_bytes * _CACHED) // self.row_bytes
+
+    def forget(self) -> None:
+        """Let go of all rows: the database was changed under them."""
+        self.live.forget()
 
     def learn(self, column_bytes: int, rows: int) -> None:
         """What was encoded says how large rows are; objects take a few times as much."""
         if rows:
-            self.row_bytes = ENTRY_BYTES + 2 * (column_bytes // rows)
+            self.row_bytes = self.entry_bytes + 2 * (column_bytes // rows)
 
     def freeze_as(self, generation: int) -> list[Any]:
         """Hand the active segment out; its changes stay readable until the database has them."""
@@ -175,30 +182,35 @@ class RocksTable:
 
 
 class RocksValues(RocksTable):
-    """One kept value per key. A change is the new value, or the mark of a deletion."""
+    """One kept value per key. A change is the new value, None where it was deleted."""
 
     def __init__(self, info: StateInfo, key: ValueType, number: int, max_parallelism: int) -> None:
         super().__init__(info, key, number, max_parallelism)
         self.cells = cells_of(info.value)
+        if not any(map(_is_several_objects, (key, info.value))):
+            self.entry_bytes = self.row_bytes = SCALAR_ENTRY_BYTES
 
     def load(self, keys: list[Any]) -> None:
-        live = self.live
         left = keys
         for part in (self.changes, *(part for _, part in reversed(self.frozen))):
-            if part and left:
-                live.update((k, _unmarked(part[k])) for k in left if k in part)
-                left = [key for key in left if key not in part]
+            found = list(filter(part.__contains__, left)) if part else []
+            if found:
+                self.live.update(zip(found, map(part.__getitem__, found), strict=True))
+                left = list(filterfalse(part.__contains__, left))
         if left:
-            live.update(self._from_database(left))
+            self._load_stored(left)
 
-    def _from_database(self, keys: list[Any]) -> dict[Any, Any]:
-        found = dict.fromkeys(keys)
+    def _load_stored(self, keys: list[Any]) -> None:
+        """Bring rows at hand of which the database has the latest change, or nobody has one."""
+        cells: list[bytes | None] = [None] * len(keys)
         if self.database is not None:
             cells = self.database.get_many(self.rows.of(keys))
-            there = [key for key, cell in zip(keys, cells, strict=True) if cell is not None]
-            kept = self.cells.decode([cell for cell in cells if cell is not None])
-            found.update(zip(there, kept, strict=True))
-        return found
+        there = [cell for cell in cells if cell is not None]
+        if len(there) < len(keys):
+            self.live.update(dict.fromkeys(keys))
+            keys = [key for key, cell in zip(keys, cells, strict=True) if cell is not None]
+        if there:
+            self.live.update(zip(keys, self.cells.decode(there), strict=True))
 
     def access(self, context: KeyContext) -> Access:
         return rocks_access(self, context)
@@ -209,7 +221,10 @@ class RocksValues(RocksTable):
 
     def read_many(self, keys: Sequence[Any], default: Any) -> list[Any]:
         self.live.bring(keys)
-        return [default if (kept := self.live[key]) is None else kept for key in keys]
+        found = list(map(self.live.__getitem__, keys))
+        if default is None:
+            return found
+        return [default if kept is None else kept for kept in found]
 
     def put_many(self, keys: Sequence[Any], kept: Sequence[Any]) -> None:
         """Store values by the batch; None deletes."""
@@ -224,15 +239,14 @@ class RocksValues(RocksTable):
         if self.live.has(key) and self.live[key] is None:
             return
         self.live[key] = None
-        self.changes[key] = DELETED
+        self.changes[key] = None
 
-    def operations(self, changes: dict[Any, Any]) -> Iterator[tuple[Any, ...]]:
-        for key, kept in changes.items():
-            yield (key, DELETE, None) if kept is DELETED else (key, PUT, kept)
-
-    def columns(self, rows: Sequence[tuple[Any, ...]]) -> list[pa.Array]:
-        keys, ops, kept = zip(*rows, strict=True)
-        return [self.key.to_array(keys), pa.array(ops, pa.int8()), self.info.value.to_array(kept)]
+    def encode(self, parts: Sequence[dict[Any, Any]]) -> Iterator[list[pa.Array]]:
+        for part in parts:
+            keys, kept = iter(part), iter(part.values())
+            while some := list(islice(keys, SLICE_ROWS)):
+                values = self.info.value.to_array(list(islice(kept, SLICE_ROWS)))
+                yield [self.key.to_array(some), _puts_and_deletes(values), values]
 
     def stored(self) -> Iterator[tuple[Any, Any]]:
         for chunk in self.scan_chunks():
@@ -333,91 +347,15 @@ class RocksLists(RocksTable):
             yield from zip(keys, (self.cells.decode(cell)[1] for _, cell in chunk), strict=True)
 
 
-class RocksMaps(RocksTable):
-    """A map per key, each entry in a row of its own: to change one touches no other.
-
-    A change is a pair: whether it cleared first, and the entries after that.
-    """
-
-    is_map = True
-
-    def __init__(self, info: StateInfo, key: ValueType, number: int, max_parallelism: int) -> None:
-        super().__init__(info, key, number, max_parallelism)
-        assert info.map_key is not None
-        self.map_key = info.map_key
-        self.key_cells = cells_of(info.map_key, is_key=True)
-        self.cells = cells_of(info.value)
-        self._entries = 0
-
-    @property
-    def weight(self) -> int:
-        return self._entries + len(self.changes)
-
-    def put_entry(self, key: Any, map_key: Any, kept: Any) -> None:
-        self._entries += 1
-        if self.live.has(key):
-            entries = self.live[key]
-            if entries is None:
-                self.live[key] = {map_key: kept}
-            else:
-                entries[map_key] = kept
-        entries_of(self.changes, key)[map_key] = kept
-
-    def remove_entry(self, key: Any, map_key: Any) -> None:
-        if self.live.has(key):
-            entries = self.live[key]
-            if entries is None or map_key not in entries:
-                return
-            del entries[map_key]
-            if not entries:
-                self.live[key] = None
-        self._entries += 1
-        entries_of(self.changes, key)[map_key] = DELETED
-
-    def delete(self, key: Any) -> None:
-        if self.live.has(key) and self.live[key] is None:
-            return
-        self.live[key] = None
-        self.changes[key] = (True, {})
-
-    def freeze_as(self, generation: int) -> list[Any]:
-        self._entries = 0
-        return super().freeze_as(generation)
-
-    def operations(self, changes: dict[Any, Any]) -> Iterator[tuple[Any, ...]]:
-        return map_operations(changes)
-
-    def columns(self, rows: Sequence[tuple[Any, ...]]) -> list[pa.Array]:
-        return map_columns(rows, self.key, self.map_key, self.info.value)
-
-    def load(self, keys: list[Any]) -> None:
-        for key, prefix in zip(keys, self.rows.of(keys), strict=True):
-            entries: dict[Any, Any] = {}
-            if self.database is not None:
-                rows = list(self.database.scan(prefix, prefix_end(prefix)))
-                entries = self.decoded(rows)
-            for part in (*(part for _, part in self.frozen), self.changes):
-                entries = _overlaid(entries, part.get(key))
-            self.live[key] = entries or None
-
-    def decoded(self, rows: Sequence[tuple[bytes, bytes]]) -> dict[Any, Any]:
-        """The entries in rows of one key."""
-        names = self.key_cells.decode([self.rows.entry_cell(row_key)[1] for row_key, _ in rows])
-        return dict(zip(names, self.decoded_values([cell for _, cell in rows]), strict=True))
-
-    def decoded_values(self, cells: Sequence[bytes]) -> list[Any]:
-        """The values of entries, each with a byte before it that says whether it is there."""
-        kept = iter(self.cells.decode([cell[1:] for cell in cells if cell[0]]))
-        return [next(kept) if cell[0] else None for cell in cells]
-
-    def stored(self) -> Iterator[tuple[Any, Any]]:
-        for prefix, rows in groupby(self.scan(), lambda row: self.rows.entry_cell(row[0])[0]):
-            (key,) = self.rows.keys([prefix])
-            yield key, self.decoded(list(rows))
+def _is_several_objects(kind: ValueType) -> bool:
+    return kind.ddl == PICKLED or pa.types.is_nested(kind.arrow)
 
 
-def _unmarked(change: Any) -> Any:
-    return None if change is DELETED else change
+def _puts_and_deletes(values: pa.Array) -> pa.Array:
+    """What is done with each value: it is put, or where there is none deleted."""
+    if not values.null_count:
+        return pa.array(np.full(len(values), PUT, np.int8))
+    return pa.array(np.where(values.is_null(), DELETE, PUT), pa.int8())
 
 
 def _appended(items: list[Any], change: Any) -> list[Any]:
@@ -427,27 +365,3 @@ def _appended(items: list[Any], change: Any) -> list[Any]:
     if change is DELETED:
         return []
     return list(change[1]) if change[0] else [*items, *change[1]]
-
-
-def _overlaid(entries: dict[Any, Any], change: Any) -> dict[Any, Any]:
-    """A map after a change of it: whether it was cleared first, and the entries after that."""
-    if change is None:
-        return entries
-    cleared, changed = change
-    after = {} if cleared else entries
-    for map_key, kept in changed.items():
-        if kept is DELETED:
-            after.pop(map_key, None)
-        else:
-            after[map_key] = kept
-    return after
-
-
-TABLES: dict[str, Callable[[StateInfo, ValueType, int, int], Any]] = {
-    "value": RocksValues,
-    "reducing": RocksValues,
-    "aggregating": RocksValues,
-    "list": RocksLists,
-    "map": RocksMaps,
-    "columns": RocksColumns,
-}

@@ -14,11 +14,13 @@ import pyarrow as pa
 from mainstay.snapshot.statefile import StateTable
 from mainstay.state.backends.rocksdb_database import Change, Database
 from mainstay.state.backends.rocksdb_lists import GENERATION
+from mainstay.state.backends.rocksdb_maps import RocksMaps
 from mainstay.state.backends.rocksdb_rows import prefix_end
-from mainstay.state.backends.rocksdb_tables import RocksLists, RocksMaps, RocksTable
+from mainstay.state.backends.rocksdb_tables import RocksLists, RocksTable
 from mainstay.state.operations import APPEND, DELETE, ENTRY_PUT, PUT
 
-_SLICE_ROWS = 8192
+_SLICE_ROWS = 16384
+"""As many as can be put in order without holding the interpreter for long."""
 
 
 def write_rows(database: Database, table: Any, rows: StateTable, generation: int) -> None:
@@ -43,9 +45,14 @@ def _column(rows: pa.Table, name: str) -> pa.Array:
 def _value_changes(
     table: Any, row_keys: Sequence[bytes], ops: Sequence[int], rows: pa.Table
 ) -> Iterator[Change]:
+    """The changes, by row key: what is written in order costs the database half as much."""
     cells = table.cells.encode(_column(rows, "value"))
-    for row_key, op, cell in zip(row_keys, ops, cells, strict=True):
-        yield row_key, cell if op == PUT else None
+    changes = {
+        row_key: cell if op == PUT else None
+        for row_key, op, cell in zip(row_keys, ops, cells, strict=True)
+    }
+    for row_key in sorted(changes):
+        yield row_key, changes[row_key]
 
 
 def _write_lists(
