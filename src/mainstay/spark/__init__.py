@@ -12,13 +12,24 @@ from typing import TYPE_CHECKING, Any
 from mainstay.errors import SparkSetupError
 
 if TYPE_CHECKING:
+    from mainstay.spark.data_source_source import pyspark_source
     from mainstay.spark.savepoint_from_dataframes import rebucket, write_savepoint
     from mainstay.spark.state_source import StateDataSource, read_state
+    from mainstay.spark.stream_writer_sink import pyspark_sink
 
-__all__ = ["StateDataSource", "read_state", "rebucket", "write_savepoint"]
+__all__ = [
+    "StateDataSource",
+    "pyspark_sink",
+    "pyspark_source",
+    "read_state",
+    "rebucket",
+    "write_savepoint",
+]
 
 _HOMES = {
     "StateDataSource": "mainstay.spark.state_source",
+    "pyspark_sink": "mainstay.spark.stream_writer_sink",
+    "pyspark_source": "mainstay.spark.data_source_source",
     "read_state": "mainstay.spark.state_source",
     "rebucket": "mainstay.spark.savepoint_from_dataframes",
     "write_savepoint": "mainstay.spark.savepoint_from_dataframes",

@@ -38,7 +38,7 @@ class SparkLauncher:
         context = session.sparkContext
         self.host = LOOPBACK if self._is_local else context.getConf().get("spark.driver.host")
         if not self._is_local:
-            _ship_package(context)
+            ship_package(context)
 
     def start(self, bootstrap: Bootstrap, workers: int, ended: Callable[[str], None]) -> None:
         before = [thread for thread in self._threads.values() if thread.is_alive()]
@@ -118,7 +118,7 @@ def summary(text: str) -> str:
     return _JAVA_CLASS.sub("", telling[0]).strip().rstrip(":") if telling else "".join(lines[:1])
 
 
-def _ship_package(context: Any) -> None:
+def ship_package(context: Any) -> None:
     """Give executors this package; what it depends on must be installed there."""
     target = Path(context._temp_dir) / "mainstay.zip"
     if target.exists():
