@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from mainstay.api.backends import HEAP, RocksDB, backend_settings
 from mainstay.api.checks import checked_schema, described
+from mainstay.api.data_sources import as_source
 from mainstay.api.graph import GraphBuilder, named
 from mainstay.api.job import Job
 from mainstay.api.options import Restart, Snapshots, whole_number
@@ -75,7 +76,7 @@ class Environment:
 
     def source(
         self,
-        source: Source,
+        source: Source | Any,
         *,
         uid: str | None = None,
         parallelism: int | None = None,
@@ -83,10 +84,12 @@ class Environment:
     ) -> Stream:
         """The beginning of a stream, with event time where a ``watermark`` is given."""
         where = named(uid, "source")
+        source = as_source(source, where)
         if not isinstance(source, Source):
             raise GraphError(
                 f"{where} needs a source, not {described(source)}. Give it an instance of one of "
-                "mainstay.connectors, or of your own subclass of mainstay.connectors.Source."
+                "mainstay.connectors, of your own subclass of mainstay.connectors.Source, or of a "
+                "DataSource of PySpark."
             )
         schema = getattr(source, "schema", None)
         if not isinstance(schema, pa.Schema) or checked_schema(schema, where) != schema:

@@ -23,6 +23,7 @@ from mainstay.api.checks import (
     described,
 )
 from mainstay.api.connect import ConnectedStreams
+from mainstay.api.data_sources import as_sink
 from mainstay.api.functions import KeyedBatchProcess, KeyedProcess, Process
 from mainstay.api.graph import GraphBuilder, column_number, named
 from mainstay.api.reduce import RunningReduce, reduced_state
@@ -283,8 +284,11 @@ class Stream:
 
     # ------------------------------------------------------------ ends
 
-    def sink(self, sink: Sink, *, uid: str | None = None, parallelism: int | None = None) -> None:
-        """The end of a stream."""
+    def sink(
+        self, sink: Sink | Any, *, uid: str | None = None, parallelism: int | None = None
+    ) -> None:
+        """The end of a stream: a sink, or a PySpark ``DataSource`` with a ``streamWriter``."""
+        sink = as_sink(sink, self.schema, self._named("sink", uid))
         if not isinstance(sink, Sink):
             raise GraphError(
                 f"{self._named('sink', uid)} needs a sink, not {described(sink)}. Give it an "
