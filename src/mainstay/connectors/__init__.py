@@ -1,10 +1,11 @@
 """Sources and sinks, and the two contracts to write one."""
 
+from mainstay.connectors.committed_files import read_committed
 from mainstay.connectors.files import Files
 from mainstay.connectors.generators import Generate, Sequence
 from mainstay.connectors.idempotent import IdempotentSink, Order, Upserter
 from mainstay.connectors.memory import Memory, Rows
-from mainstay.connectors.parquet_sink import ParquetSink, read_committed
+from mainstay.connectors.parquet_sink import ParquetSink
 from mainstay.connectors.transactions import TransactionId
 from mainstay.connectors.two_phase import TwoPhaseSink
 from mainstay.connectors.write_ahead import Delivery, WriteAheadSink

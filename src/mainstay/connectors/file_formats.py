@@ -7,10 +7,10 @@ the file and the arguments. Errors are those of pyarrow, of the operating system
 
 from __future__ import annotations
 
-import gzip
 import io
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -20,6 +20,16 @@ import pyarrow.csv
 import pyarrow.json
 import pyarrow.parquet as pq
 
+from mainstay.connectors.file_records import (
+    Parse,
+    Record,
+    Sifted,
+    csv_records,
+    joined,
+    json_records,
+    open_text,
+    sifted_blocks,
+)
 from mainstay.errors import SchemaError
 from mainstay.schema import format_type
 from mainstay.schema.arrays import check_not_null
@@ -48,6 +58,11 @@ def check_types(schema: pa.Schema, format: str, error: type[Exception]) -> None:
             )
 
 
+def format_of(path: str) -> str | None:
+    """The format that the extension of a file says, if it says one."""
+    return EXTENSIONS.get(os.path.splitext(path.removesuffix(".gz"))[1].lower())
+
+
 def read_batches(
     path: str, format: str, schema: pa.Schema, batch_rows: int, skip: int
 ) -> Iterator[pa.RecordBatch]:
@@ -72,54 +87,80 @@ def _parquet(path: str, schema: pa.Schema, batch_rows: int, skip: int) -> Iterat
 def _csv(path: str, schema: pa.Schema, batch_rows: int, skip: int) -> Iterator[pa.RecordBatch]:
     if os.path.getsize(path) == 0:
         return
-    types = {field.name: _text_type(field.type) for field in schema}
     with pa.input_stream(path, compression="detect") as stream:
-        batches = pa.csv.open_csv(
-            stream,
-            read_options=pa.csv.ReadOptions(use_threads=False, block_size=_CSV_BLOCK_BYTES),
-            parse_options=pa.csv.ParseOptions(newlines_in_values=True),
-            convert_options=pa.csv.ConvertOptions(
-                column_types=types,
-                include_columns=schema.names,
-                null_values=[""],
-                strings_can_be_null=True,
-                quoted_strings_can_be_null=False,
-            ),
-        )
+        batches = pa.csv.open_csv(stream, **_csv_options(schema, _CSV_BLOCK_BYTES))
         for batch in _after(skip, batches):
             yield from (batch.slice(n, batch_rows) for n in range(0, batch.num_rows, batch_rows))
 
 
+def _csv_options(schema: pa.Schema, block_bytes: int) -> dict[str, Any]:
+    return {
+        "read_options": pa.csv.ReadOptions(use_threads=False, block_size=block_bytes),
+        "parse_options": pa.csv.ParseOptions(newlines_in_values=True),
+        "convert_options": pa.csv.ConvertOptions(
+            column_types={field.name: _text_type(field.type) for field in schema},
+            include_columns=schema.names,
+            null_values=[""],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+        ),
+    }
+
+
+def _csv_rows(header: Record, block: Sequence[Record], schema: pa.Schema) -> pa.RecordBatch:
+    data = joined([header, *block])
+    return _only(pa.csv.read_csv(io.BytesIO(data), **_csv_options(schema, len(data) + 1)))
+
+
 def _json(path: str, schema: pa.Schema, batch_rows: int, skip: int) -> Iterator[pa.RecordBatch]:
-    with gzip.open(path) if path.endswith(".gz") else open(path, "rb") as file:
-        lines = ((n, line) for n, line in enumerate(file, 1) if line.strip())
-        rows = islice(lines, skip, None)
-        while block := list(islice(rows, batch_rows)):
+    with open_text(path) as file:
+        records = islice(json_records(file), skip, None)
+        while block := list(islice(records, batch_rows)):
             yield _json_rows(block, schema)
 
 
-def _json_rows(block: list[tuple[int, bytes]], schema: pa.Schema) -> pa.RecordBatch:
-    """The rows of numbered lines; an error names the first line that is none."""
-    data = b"".join(line if line.endswith(b"\n") else line + b"\n" for _, line in block)
+def _json_rows(block: Sequence[Record], schema: pa.Schema) -> pa.RecordBatch:
+    data = joined(block)
     fields = [pa.field(field.name, _text_type(field.type)) for field in schema]
-    try:
-        table = pa.json.read_json(
-            io.BytesIO(data),
-            read_options=pa.json.ReadOptions(use_threads=False, block_size=len(data) + 1),
-            parse_options=pa.json.ParseOptions(
-                explicit_schema=pa.schema(fields), unexpected_field_behavior="ignore"
-            ),
-        )
-        if table.num_rows != len(block):
-            raise SchemaError("a line must hold one object")
-    except (pa.ArrowException, SchemaError) as error:
-        if len(block) == 1:
-            raise SchemaError(f"line {block[0][0]}: {error}") from error
-        # Which line it is shows in the half that fails alone.
-        for half in (block[: len(block) // 2], block[len(block) // 2 :]):
-            _json_rows(half, schema)
-        raise
+    table = pa.json.read_json(
+        io.BytesIO(data),
+        read_options=pa.json.ReadOptions(use_threads=False, block_size=len(data) + 1),
+        parse_options=pa.json.ParseOptions(
+            explicit_schema=pa.schema(fields), unexpected_field_behavior="ignore"
+        ),
+    )
+    if table.num_rows != len(block):
+        raise SchemaError("a line must hold one object")
+    return _only(table)
+
+
+def _only(table: pa.Table) -> pa.RecordBatch:
+    """A table as one batch."""
+    if not table.num_rows:
+        return pa.RecordBatch.from_pylist([], table.schema)
     return table.combine_chunks().to_batches()[0]
+
+
+def sifted(
+    path: str, format: str, schema: pa.Schema, batch_rows: int, skip: int
+) -> Iterator[Sifted]:
+    """The records of a CSV or JSON file after the first ``skip``, good and bad ones apart."""
+    nothing = pa.RecordBatch.from_pylist([], schema)
+    with open_text(path) as file:
+        if format == "csv":
+            records = csv_records(file)
+            header = next(records, None)
+            if header is None:
+                return
+            names = pa.csv.read_csv(io.BytesIO(header.raw)).column_names
+            _check_columns(schema, names)
+            rows: Parse = partial(_csv_rows, header, schema=schema)
+        else:
+            records, rows = json_records(file), partial(_json_rows, schema=schema)
+        rest = islice(records, skip, None)
+        yield from sifted_blocks(
+            path, rest, lambda b: _fitted(rows(b), schema), nothing, batch_rows
+        )
 
 
 READERS: dict[str, Callable[[str, pa.Schema, int, int], Iterator[pa.RecordBatch]]] = {

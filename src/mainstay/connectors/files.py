@@ -6,10 +6,14 @@
     Files(["./2024", "./2025"], schema="customer string, amount long", format="csv")
     Files("./incoming", schema="customer string, amount long", watch=True)
 
-A split is a file, its offset the number of rows that were read. Columns are found by name and
+A split is a file, its offset the number of records that were read. Columns are found by name and
 cast to the schema; other columns of a file are left out. Files must not change while a job reads
 them: one that has another size than when it was planned is refused, because what was read of it
 could not be read again.
+
+A record of CSV or JSON that does not fit the schema ends the job with its file and line, or with
+``malformed="skip"`` is left out and counted, or with ``malformed="side"`` stays, in the column
+``_malformed``.
 
 In CSV an empty field is null and ``""`` the empty text; in JSON an absent field is null. A
 timestamp without a zone is UTC. Names that begin with ``.`` or ``_`` are passed over in
@@ -42,7 +46,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mainstay.connectors.file_absences import Absences
-from mainstay.connectors.file_formats import EXTENSIONS, READERS, check_types, read_batches
+from mainstay.connectors.file_formats import (
+    EXTENSIONS,
+    READERS,
+    check_types,
+    format_of,
+    read_batches,
+    sifted,
+)
+from mainstay.connectors.malformed import Malformed, settle, unreadable
+from mainstay.connectors.part_writer import is_merged
 from mainstay.connectors.spark_file_log import SparkFileLog, has_log
 from mainstay.errors import GraphError, SchemaError, SourceError
 from mainstay.runtime.connector import Json, Polled, Source, Split, SplitReader
@@ -76,6 +89,7 @@ class Files(Source):
         format: str | None = None,
         batch_rows: int = 8192,
         watch: bool = False,
+        malformed: str = "fail",
     ) -> None:
         given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
         if not given or not all(isinstance(path, str | os.PathLike) for path in given):
@@ -92,9 +106,13 @@ class Files(Source):
         self.bounded = not watch
         self._growing: dict[str, int] = {}
         self._absences = Absences(self.paths)
-        self.schema = self._schema_of_first() if schema is None else to_schema(schema)
+        Malformed.check(malformed, "Files")
+        self.malformed = malformed
+        self.malformed_column = Malformed.column_of(malformed)
+        self.row_schema = self._schema_of_first() if schema is None else to_schema(schema)
+        self.schema = Malformed.with_column(self.row_schema, malformed)
         if format is not None:
-            check_types(self.schema, format, GraphError)
+            check_types(self.row_schema, format, GraphError)
 
     def plan(self, seen: frozenset[str]) -> Sequence[Split]:
         began_at = monotonic()
@@ -105,7 +123,7 @@ class Files(Source):
         sizes = _sizes(found) if self.bounded else self._settled(found, seen)
         formats = {path: self._format_of(path, SourceError) for path in sorted(sizes)}
         for format in sorted(set(formats.values())):
-            check_types(self.schema, format, SourceError)
+            check_types(self.row_schema, format, SourceError)
         return [
             Split(path, {"format": format, "size_bytes": sizes[path]})
             for path, format in formats.items()
@@ -118,7 +136,7 @@ class Files(Source):
 
     def read(self, split: Split, offset: Json | None) -> SplitReader:
         place = _Place(split.id, split.data["format"], split.data["size_bytes"])
-        return _FileReader(place, self.schema, self.batch_rows, offset or 0)
+        return _FileReader(place, self.row_schema, self.batch_rows, offset or 0, self.malformed)
 
     def _found(self, error: type[Exception]) -> dict[str, bool]:
         """The files there are, and of each whether it is known to be whole."""
@@ -140,20 +158,23 @@ class Files(Source):
             for path, is_whole in found.items()
             if path not in seen and not path.endswith(TEMPORARY)
         }
+        for path in new:
+            _check_is_not_merged(path)
         before, self._growing = self._growing, _sizes(new)
         return {path: n for path, n in self._growing.items() if new[path] or before.get(path) == n}
 
     def _format_of(self, path: str, error: type[Exception]) -> str:
         if self.format is not None:
             return self.format
-        extension = os.path.splitext(path.removesuffix(".gz"))[1].lower()
-        if extension not in EXTENSIONS:
+        format = format_of(path)
+        if format is None:
+            extension = os.path.splitext(path.removesuffix(".gz"))[1]
             raise error(
                 f"the format of file {path!r} cannot be told from its extension {extension!r}. "
                 f"Say format= (one of {', '.join(sorted(READERS))}), or use one of the "
                 f"extensions {', '.join(EXTENSIONS)}."
             )
-        return EXTENSIONS[extension]
+        return format
 
     def _schema_of_first(self) -> pa.Schema:
         path = min(self._found(GraphError), default=None)
@@ -186,6 +207,16 @@ def _files_of(path: str) -> Iterator[tuple[str, bool]]:
             yield from ((file.path, True) for file in log.files())
         else:
             yield from ((name, False) for name in _files_below(match))
+
+
+def _check_is_not_merged(path: str) -> None:
+    """A file that stands for others would be read beside them, and every row twice."""
+    if is_merged(os.path.basename(path)):
+        raise SourceError(
+            f"file {path!r} was merged of smaller ones by FileSink(compact=...), and some of them "
+            "may have been read before. Watch a directory that is written without compact=, or "
+            "read it once, without watch=True."
+        )
 
 
 def _sizes(found: dict[str, bool]) -> dict[str, int]:
@@ -226,32 +257,54 @@ class _Place:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class _Chunk:
+    """Rows of a file, and for each the offset after it; ``end`` is the offset after all of it.
+
+    An offset is a number of records. It is more than that of rows where bad ones are left out.
+    """
+
+    rows: pa.RecordBatch
+    offsets: Sequence[int]
+    end: int
+    skipped: int = 0
+
+
 class _FileReader(SplitReader):
     """Nothing is opened before the first poll, which runs where waiting is allowed."""
 
-    def __init__(self, place: _Place, schema: pa.Schema, batch_rows: int, offset: int) -> None:
+    def __init__(
+        self, place: _Place, schema: pa.Schema, batch_rows: int, offset: int, malformed: str
+    ) -> None:
         self._offset = offset
-        self._batches = _batches(place, schema, batch_rows, offset)
-        self._rest: pa.RecordBatch | None = None
+        self._chunks = _chunks(place, schema, batch_rows, offset, malformed)
+        self._chunk: _Chunk | None = None
+        self._taken = 0
 
     def poll(self, max_rows: int) -> Polled:
-        if self._rest is None:
-            self._rest = next(self._batches, None)
-        if self._rest is None:
-            return Polled(None, self._offset, finished=True)
-        taken, rest = self._rest.slice(0, max_rows), self._rest.slice(max_rows)
-        self._rest = rest if rest.num_rows else None
-        self._offset += taken.num_rows
-        return Polled(taken, self._offset)
+        if self._chunk is None:
+            self._chunk, self._taken = next(self._chunks, None), 0
+            if self._chunk is None:
+                return Polled(None, self._offset, finished=True)
+            self.skipped += self._chunk.skipped
+        chunk = self._chunk
+        rows = chunk.rows.slice(self._taken, max_rows)
+        self._taken += rows.num_rows
+        is_whole = self._taken >= chunk.rows.num_rows
+        self._offset = chunk.end if is_whole else chunk.offsets[self._taken - 1]
+        if is_whole:
+            self._chunk = None
+        return Polled(rows if rows.num_rows else None, self._offset)
 
     def close(self) -> None:
-        self._batches.close()
+        self._chunks.close()
 
 
-def _batches(
-    place: _Place, schema: pa.Schema, batch_rows: int, skip: int
-) -> Generator[pa.RecordBatch, None, None]:
-    """The rows of a file from the given one on, as batches of the schema that are not empty."""
+def _chunks(
+    place: _Place, schema: pa.Schema, batch_rows: int, skip: int, malformed: str
+) -> Generator[_Chunk, None, None]:
+    """The rows of a file after so many records."""
+    read = _lenient if malformed != "fail" and place.format != "parquet" else _strict
     try:
         size = os.path.getsize(place.path)
         if size != place.size_bytes:
@@ -260,6 +313,38 @@ def _batches(
                 f"{size} now. A file must not change while a job reads it: put the old one back, "
                 "or start the job afresh in another snapshot directory."
             )
-        yield from read_batches(place.path, place.format, schema, batch_rows, skip)
+        yield from read(place, schema, batch_rows, skip, malformed)
     except (pa.ArrowException, OSError, EOFError, zlib.error, SchemaError) as error:
         raise place.broken(error) from error
+
+
+def _strict(
+    place: _Place, schema: pa.Schema, batch_rows: int, done: int, malformed: str
+) -> Iterator[_Chunk]:
+    """Every record has to be good; of the first that is not the error tells the line."""
+    try:
+        for batch in read_batches(place.path, place.format, schema, batch_rows, done):
+            after = done + batch.num_rows
+            yield _Chunk(settle(malformed, batch, {}), range(done + 1, after + 1), after)
+            done = after
+    except (pa.ArrowException, SchemaError) as error:
+        if place.format == "parquet":
+            raise
+        for block in sifted(place.path, place.format, schema, batch_rows, done):
+            if block.bad:
+                raise unreadable(block.bad[min(block.bad)]) from error
+        raise
+
+
+def _lenient(
+    place: _Place, schema: pa.Schema, batch_rows: int, done: int, malformed: str
+) -> Iterator[_Chunk]:
+    for block in sifted(place.path, place.format, schema, batch_rows, done):
+        numbers = range(done + 1, done + block.records + 1)
+        rows = settle(malformed, block.good, block.bad)
+        if malformed == "skip":
+            offsets = [number for at, number in enumerate(numbers) if at not in block.bad]
+            yield _Chunk(rows, offsets, done + block.records, len(block.bad))
+        else:
+            yield _Chunk(rows, numbers, done + block.records)
+        done += block.records

@@ -15,8 +15,9 @@ import pyarrow as pa
 
 from mainstay.api.environment import EMBEDDED, Environment
 from mainstay.api.options import Restart, Snapshots
+from mainstay.connectors.committed_files import read_committed
 from mainstay.connectors.memory import Memory, Rows
-from mainstay.connectors.parquet_sink import ParquetSink, read_committed
+from mainstay.connectors.parquet_sink import ParquetSink
 from mainstay.demo.orders import SCHEMA, Orders, orders
 from mainstay.demo.show import Screen, show_attempts, show_epochs
 from mainstay.demo.totals import OUT, TOTALS, build

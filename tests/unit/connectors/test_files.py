@@ -432,20 +432,86 @@ def test_a_file_without_bytes_has_no_rows(tmp_path: Path, format: str) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "place"),
     [
-        ("bad.csv", "name,n\na,1\nb,two\n", "Row #3.*'two'"),
-        ("bad.csv", "name,n\na,1\nb,2,3\n", "Row #3"),
-        ("bad.json", '{"name": "a", "n": 1}\n{"name": "b", "n": "two"}\n', "line 2"),
-        ("bad.json", '{"name": "a", "n": 1}\n\n{"name": \n{"name": "c", "n": 3}\n', "line 3"),
-        ("bad.json", '{"name": "a", "n": 1}{"name": "b", "n": 2}\n', "line 1.*one object"),
-        ("bad.parquet", "not parquet at all", "magic bytes"),
+        ("bad.csv", "name,n\na,1\nb,two\n", r"bad\.csv:3 .*'two'"),
+        ("bad.csv", "name,n\na,1\nb,2,3\n", r"bad\.csv:3 .*2 columns, got 3"),
+        ("bad.json", '{"name": "a", "n": 1}\n{"name": "b", "n": "two"}\n', r"bad\.json:2 "),
+        ("bad.json", '{"name": "a", "n": 1}\n\n{"name": \n{"n": 3}\n', r"bad\.json:3 "),
+        ("bad.json", '{"name": "a", "n": 1}{"name": "b", "n": 2}\n', r"bad\.json:1 .*one object"),
+        ("bad.parquet", "not parquet at all", r"bad\.parquet.*magic bytes"),
     ],
 )
 def test_a_row_that_does_not_parse_is_named_with_its_file(
     tmp_path: Path, name: str, text: str, place: str
 ) -> None:
     (tmp_path / name).write_text(text)
-    with pytest.raises(SourceError, match=rf"(?s){name}.*{place}.*Correct the file"):
+    with pytest.raises(SourceError, match=rf"(?s){place}.*Correct the"):
         read_all(Files(str(tmp_path), schema=SCHEMA))
+
+
+BAD_FILES = {
+    "csv": 'name,n\na,1\nb,two\n\nc,3\n"d\n",4,5\n"e\n",5\nf,six\n',
+    "json": '{"name": "a", "n": 1}\n{"n": "two"}\n\n{"name": "c", "n": 3}\n[]\n'
+    '{"name": "e\\n", "n": 5}\n{"n"\n',
+}
+BAD_LINES = {"csv": [3, 6, 10], "json": [2, 5, 7]}
+
+
+@pytest.mark.parametrize("format", sorted(BAD_FILES))
+@pytest.mark.parametrize("max_rows", [1, 2, 100])
+@pytest.mark.parametrize("batch_rows", [1, 4, 100])
+def test_bad_records_are_left_out_and_counted(
+    tmp_path: Path, format: str, max_rows: int, batch_rows: int
+) -> None:
+    (tmp_path / f"bad.{format}").write_text(BAD_FILES[format])
+    source = Files(str(tmp_path), schema=SCHEMA, malformed="skip", batch_rows=batch_rows)
+    (split,) = source.plan(frozenset())
+    reader, rows = source.read(split, None), []
+    offsets: list[tuple[int | None, int]] = [(None, 0)]
+    while not (polled := reader.poll(max_rows)).finished:
+        if polled.batch is not None:
+            rows += map(tuple, batch_to_rows(polled.batch, row_class(source.schema)))
+        offsets.append((polled.offset, len(rows)))
+    assert rows == [("a", 1), ("c", 3), ("e\n", 5)]
+    assert reader.skipped == 3
+    for offset, emitted in offsets:
+        again, rest = source.read(split, offset), []
+        while not (polled := again.poll(100)).finished:
+            if polled.batch is not None:
+                rest += polled.batch.column("n").to_pylist()
+        assert rest == [1, 3, 5][emitted:]
+
+
+@pytest.mark.parametrize("format", sorted(BAD_FILES))
+def test_bad_records_keep_their_place_on_the_side(tmp_path: Path, format: str) -> None:
+    path = tmp_path / f"bad.{format}"
+    path.write_text(BAD_FILES[format])
+    source = Files(str(path), schema="name string, n long not null", malformed="side", batch_rows=4)
+    assert source.malformed_column == "_malformed"
+    rows = read_all(source, max_rows=2)
+    assert [row[:2] for row in rows if row[2] is None] == [("a", 1), ("c", 3), ("e\n", 5)]
+    told = [row[2] for row in rows if row[2] is not None]
+    assert [each.position for each in told] == [f"{path}:{n}" for n in BAD_LINES[format]]
+    assert all(row[:2] == (None, None) for row in rows if row[2] is not None)
+    assert told[0].raw == (b"b,two" if format == "csv" else b'{"n": "two"}')
+    assert all(each.error for each in told)
+    assert read_all(source, offset=3) == rows[3:]
+
+
+def test_a_parquet_file_has_no_bad_records_but_the_column(tmp_path: Path) -> None:
+    write_parquet(tmp_path / "a.parquet", [("a", 1)])
+    assert read_all(Files(str(tmp_path), malformed="side")) == [("a", 1, None)]
+
+
+def test_a_missing_column_is_no_matter_of_single_records(tmp_path: Path) -> None:
+    write_csv(tmp_path / "a.csv", [("a", 1)])
+    source = Files(str(tmp_path), schema="name string, total long", malformed="skip")
+    with pytest.raises(SourceError, match=r"a\.csv.*no column 'total'; it has name, n"):
+        read_all(source)
+
+
+def test_an_unknown_policy_is_refused() -> None:
+    with pytest.raises(GraphError, match=r"malformed='drop'.*'fail', 'skip', 'side'"):
+        Files("x", schema=SCHEMA, malformed="drop")
 
 
 def test_a_value_that_cannot_be_cast_names_the_column_and_both_types(tmp_path: Path) -> None:

@@ -16,10 +16,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import mainstay as ms
+import mainstay.connectors.open_part as writing
+import mainstay.connectors.output_directory as claiming
 import mainstay.connectors.parquet_sink as module
-import mainstay.connectors.parquet_writer as writing
 from mainstay.connectors import ParquetSink, SinkContext, SinkWriter, read_committed
-from mainstay.connectors.parquet_writer import Handle, attempt_of
+from mainstay.connectors.part_writer import Handle, attempt_of
 from mainstay.connectors.spark_file_log import SparkFileLog
 from mainstay.errors import GraphError, OutcomeUnknownError, SinkError, SourceError
 from mainstay.schema import rows_to_batch, to_schema
@@ -445,6 +446,7 @@ def interpose(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
             return storage
 
         monkeypatch.setattr(module, "open_storage", open_interposed)
+        monkeypatch.setattr(claiming, "open_storage", open_interposed)
 
     return interpose
 
@@ -679,7 +681,7 @@ def test_a_directory_that_cannot_be_made_is_an_error_that_names_it(tmp_path: Pat
 
 
 def test_reading_a_directory_without_a_log_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match="has no '_spark_metadata'"):
+    with pytest.raises(SourceError, match="neither '_spark_metadata' nor"):
         read_committed(tmp_path)
 
 

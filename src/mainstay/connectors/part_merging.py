@@ -1,0 +1,57 @@
+"""Part files of one format as one file: Parquet by its rows, lines as they are.
+
+Lines are not parsed, because CSV and JSON do not say what their values are. Files that have other
+columns than the first (a job's program may have changed) are left for another time.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from mainstay.connectors.open_part import ROW_GROUP_ROWS
+from mainstay.connectors.part_formats import PartFormat
+
+
+def merged(paths: Sequence[str], format: PartFormat) -> tuple[bytes, int]:
+    """The contents of as many of the files, from the first on, as fit together; and how many."""
+    if format.name == "parquet":
+        return _merged_parquet(paths, format)
+    lines, count = _merged_lines(paths, has_header=format.name == "csv")
+    return (gzip.compress(lines) if format.compression == "gzip" else lines), count
+
+
+def _merged_parquet(paths: Sequence[str], format: PartFormat) -> tuple[bytes, int]:
+    tables: list[pa.Table] = []
+    for path in paths:
+        with pq.ParquetFile(path) as file:
+            table = file.read()
+        if tables and not table.schema.equals(tables[0].schema):
+            break
+        tables.append(table)
+    rows = pa.concat_tables(tables).combine_chunks()
+    buffer = io.BytesIO()
+    encoder = format.encoder(buffer, rows.schema)
+    for start in range(0, rows.num_rows, ROW_GROUP_ROWS):
+        encoder.write(rows.slice(start, ROW_GROUP_ROWS))
+    encoder.close()
+    return buffer.getvalue(), len(tables)
+
+
+def _merged_lines(paths: Sequence[str], *, has_header: bool) -> tuple[bytes, int]:
+    header = b""
+    pieces: list[bytes] = []
+    for path in paths:
+        with gzip.open(path) if path.endswith(".gz") else open(path, "rb") as file:
+            content = file.read()
+        if has_header:
+            first, separator, rest = content.partition(b"\n")
+            if pieces and first + separator != header:
+                break
+            header, content = first + separator, rest
+        pieces.append(content)
+    return header + b"".join(pieces), len(pieces)

@@ -1,0 +1,640 @@
+"""The file sink: what is seen when, whatever dies; its formats, partitions and merged files."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import signal
+from collections import Counter
+from collections.abc import Callable
+from datetime import date, datetime, timezone
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset as dataset
+import pytest
+
+from mainstay.connectors import (
+    Files,
+    ParquetSink,
+    SinkContext,
+    SinkRecovery,
+    SinkWriter,
+    read_committed,
+)
+from mainstay.connectors import file_compaction as compacting
+from mainstay.connectors import part_writer as writing
+from mainstay.connectors.file_listing import has_listing
+from mainstay.connectors.file_sink import FileSink
+from mainstay.connectors.hive_partitions import escaped
+from mainstay.errors import GraphError, SinkError, SourceError
+from mainstay.schema import batch_to_rows, row_class, rows_to_batch, to_schema
+from tests.drive.ledger import PATIENCE_S, Ids, await_until
+from tests.edges import CRASH_POINTS, Crashing, start
+from tests.sinks import prepare, recovery, write
+
+SCHEMA = "n long, name string"
+FORMATS = ("parquet", "csv", "json")
+
+
+def batch(*numbers: int, schema: str = SCHEMA) -> pa.RecordBatch:
+    return rows_to_batch([(n, f"name {n}") for n in numbers], to_schema(schema), "a test")
+
+
+def opened(sink: FileSink | ParquetSink, attempt: int = 1, subtask: int = 0) -> SinkWriter:
+    return sink.open(SinkContext("out", subtask, attempt, "job"))
+
+
+def prepared(writer: SinkWriter, epoch: int, *numbers: int) -> list[bytes]:
+    if numbers:
+        write(writer, batch(*numbers))
+    handle = prepare(writer, epoch)
+    return [] if handle is None else [handle]
+
+
+def shown(path: Path) -> list[str]:
+    """What a program sees that passes over names with a dot or an underscore."""
+    return sorted(str(file.relative_to(path)) for file in _visible(path))
+
+
+def _visible(path: Path) -> list[Path]:
+    files = [file for file in path.rglob("*") if file.is_file()]
+    return [f for f in files if not any(p[0] in "._" for p in f.relative_to(path).parts)]
+
+
+def seen(path: Path) -> list[int]:
+    """The numbers in the CSV files that a plain program sees."""
+    lines = [line for file in _visible(path) for line in file.read_text().splitlines()[1:]]
+    return sorted(int(line.split(",")[0]) for line in lines)
+
+
+def committed(path: Path) -> list[int]:
+    return sorted(read_committed(path, SCHEMA).column("n").to_pylist())
+
+
+def tuples(table: pa.Table) -> list[tuple[Any, ...]]:
+    return [tuple(row.values()) for row in table.to_pylist()]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "out"
+
+
+# ---------------------------------------------------------------- two phases
+
+
+def test_nothing_is_seen_before_the_commit_and_all_of_it_after(path: Path) -> None:
+    sink = FileSink(path, format="csv")
+    handles = [*prepared(opened(sink), 1, 1, 2), *prepared(opened(sink, subtask=1), 1, 3)]
+    assert shown(path) == []
+    sink.commit_epoch(1, handles)
+    assert len(shown(path)) == 2
+    assert seen(path) == committed(path) == [1, 2, 3]
+
+
+def test_committing_again_changes_nothing_even_if_a_reader_took_the_files(path: Path) -> None:
+    sink = FileSink(path, format="csv")
+    handles = prepared(opened(sink), 1, 1, 2)
+    sink.commit_epoch(1, handles)
+    for file in _visible(path):
+        file.rename(path.parent / file.name)
+    for epoch in (1, 2):
+        pickle.loads(pickle.dumps(sink)).commit_epoch(epoch, handles)
+    assert shown(path) == []
+
+
+def test_an_epoch_that_was_listed_and_not_shown_is_whole_for_readers_of_the_listing(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sink = FileSink(path, format="csv")
+    handles = prepared(opened(sink), 1, 1, 2)
+    with monkeypatch.context() as patched:
+        patched.setattr("mainstay.connectors.file_sink.show", lambda *_: None)
+        sink.commit_epoch(1, handles)
+    assert shown(path) == []
+    assert committed(path) == [1, 2]
+    sink.recover(recovery(2))
+    assert seen(path) == committed(path) == [1, 2]
+
+
+def test_a_job_of_the_same_name_that_begins_anew_adds_to_the_directory(path: Path) -> None:
+    sink = FileSink(path, format="csv")
+    for _ in range(2):
+        copy = pickle.loads(pickle.dumps(sink))
+        sink.commit_epoch(1, prepared(opened(copy), 1, 1))
+    assert seen(path) == committed(path) == [1, 1]
+
+
+def test_parts_of_earlier_attempts_that_no_epoch_knows_are_removed(path: Path) -> None:
+    sink = FileSink(path, format="csv")
+    sink.commit_epoch(1, prepared(opened(sink), 1, 1))
+    prepared(opened(sink), 2, 2)
+    kept = prepared(opened(sink, attempt=2), 2, 3)
+    (path / "part-of-mine.csv").write_text("n,name\n9,x\n")
+    assert len(os.listdir(path / "_mainstay" / "parts")) == 2
+    sink.recover(recovery(2))
+    sink.commit_epoch(2, kept)
+    assert os.listdir(path / "_mainstay" / "parts") == []
+    assert committed(path) == [1, 3]
+    assert seen(path) == [1, 3, 9]
+
+
+@pytest.mark.parametrize("make", [FileSink, ParquetSink])
+def test_nobody_cleans_up_in_the_directory_of_another_job(
+    path: Path, make: Callable[..., FileSink | ParquetSink]
+) -> None:
+    sink = make(path)
+    handles = prepared(opened(sink), 1, 1)
+    make(path).recover(SinkRecovery("out", "another job", 7, ()))
+    sink.commit_epoch(1, handles)
+    assert committed(path) == [1]
+
+
+def test_a_part_that_is_missing_is_refused_before_it_is_listed(path: Path) -> None:
+    sink = FileSink(path)
+    handles = prepared(opened(sink), 1, 1)
+    (part,) = (path / "_mainstay" / "parts").iterdir()
+    part.unlink()
+    with pytest.raises(SinkError, match=r"part-a0001.*epoch 1.*is not there.*same directory"):
+        sink.commit_epoch(1, handles)
+    with pytest.raises(SourceError, match="neither"):
+        committed(path)
+
+
+def test_a_directory_that_has_gone_is_waited_for(path: Path, tmp_path: Path) -> None:
+    sink = FileSink(path, format="csv")
+    handles = prepared(opened(sink), 1, 1)
+    path.rename(tmp_path / "unmounted")
+    with pytest.raises(FileNotFoundError, match="mount it again"):
+        sink.commit_epoch(1, handles)
+    (tmp_path / "unmounted").rename(path)
+    sink.commit_epoch(1, handles)
+    assert seen(path) == [1]
+
+
+def test_many_epochs_are_read_back_by_a_listing_that_stays_short(path: Path) -> None:
+    sink = FileSink(path, format="csv")
+    writer = opened(sink)
+    for epoch in range(1, 131):
+        sink.commit_epoch(epoch, prepared(writer, epoch, epoch))
+    assert committed(path) == list(range(1, 131))
+    assert len(os.listdir(path / "_mainstay" / "files")) <= 111
+
+
+def test_a_damaged_listing_is_an_error_that_says_what_is_missing(path: Path) -> None:
+    sink = FileSink(path, format="csv")
+    writer = opened(sink)
+    for epoch in range(1, 4):
+        sink.commit_epoch(epoch, prepared(writer, epoch, epoch))
+    (path / "_mainstay" / "files" / "0000000001").unlink()
+    with pytest.raises(SourceError, match="batch 1 is missing"):
+        committed(path)
+
+
+# ---------------------------------------------------------------- formats
+
+ALL_TYPES = (
+    "flag boolean, small short, big long, ratio float, exact double, price decimal(10,2), "
+    "name string, day date, at timestamp, wall timestamp_ntz"
+)
+NESTED = "tags array<string>, inner struct<a:int,b:timestamp>"
+AT = datetime(2024, 5, 1, 12, 30, 0, 123456, tzinfo=timezone.utc)
+ROW = (
+    *(True, 2, 4, 0.5, 0.25, Decimal("12.34"), 'é "q",\n\\', date(1969, 7, 20)),
+    *(AT, AT.replace(tzinfo=None)),
+)
+
+
+@pytest.mark.parametrize("compression", ["default", "gzip"])
+@pytest.mark.parametrize("format", FORMATS)
+def test_what_is_written_is_what_files_and_read_committed_read(
+    path: Path, format: str, compression: str
+) -> None:
+    ddl = ALL_TYPES if format == "csv" else f"{ALL_TYPES}, {NESTED}"
+    row = ROW if format == "csv" else (*ROW, ["x", None], (5, AT))
+    rows = [row, (None,) * len(row), (*row[:6], "", *row[7:])]
+    how = None if compression == "default" else compression
+    sink = FileSink(path, format=format, compression=how)
+    writer = opened(sink)
+    write(writer, rows_to_batch(rows, to_schema(ddl), "a test"))
+    sink.commit_epoch(1, prepared(writer, 1))
+    (name,) = shown(path)
+    packed = ".gz" if compression == "gzip" and format != "parquet" else ""
+    assert name.endswith(f".{format}{packed}")
+    table = read_committed(path, ddl)
+    (found,) = [list(map(tuple, _rows(piece))) for piece in table.to_batches()]
+    assert found == rows
+    source = Files(path, schema=ddl)
+    (split,) = source.plan(frozenset())
+    polled = source.read(split, None).poll(10)
+    assert polled.batch is not None
+    assert [tuple(row) for row in _rows(polled.batch)] == rows
+
+
+def _rows(piece: pa.RecordBatch) -> list[Any]:
+    return batch_to_rows(piece, row_class(piece.schema))
+
+
+def test_json_spells_what_json_has_no_type_for(path: Path) -> None:
+    ddl = "raw binary, ratio double, counts map<int,date>, price decimal(4,2), none string"
+    row = (b"\x00\xff", float("nan"), {1: date(2024, 5, 1)}, Decimal("1.50"), None)
+    sink = FileSink(path, format="json")
+    writer = opened(sink)
+    write(writer, rows_to_batch([row], to_schema(ddl), "a test"))
+    sink.commit_epoch(1, prepared(writer, 1))
+    (file,) = _visible(path)
+    assert json.loads(file.read_text()) == {
+        "raw": "AP8=",
+        "ratio": "NaN",
+        "counts": {"1": "2024-05-01"},
+        "price": "1.50",
+    }
+
+
+def test_csv_refuses_what_it_has_no_spelling_for(path: Path) -> None:
+    sink = FileSink(path, format="csv")
+    writer = opened(sink)
+    write(writer, rows_to_batch([([1],)], to_schema("many array<int>"), "a test"))
+    with pytest.raises(SinkError, match=r"'many'.*(?i:array<int>).*CSV.*map\(\)"):
+        prepare(writer, 1)
+
+
+# ---------------------------------------------------------------- rolling
+
+
+def test_a_file_ends_with_its_rows_its_bytes_its_age_and_its_epoch(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def files(sink: FileSink, *sizes: int) -> int:
+        writer = opened(sink)
+        for size in sizes:
+            write(writer, batch(*range(size)))
+        before = len(shown(sink_path))
+        sink.commit_epoch(1, prepared(writer, 1))
+        return len(shown(sink_path)) - before
+
+    sink_path = path
+    assert files(FileSink(path), 5, 5) == 1
+    assert files(FileSink(path, roll_rows=4), 5, 5) == 3
+    assert files(FileSink(path, roll_bytes=1), 5, 5) == 2
+    now = iter(float(n) for n in range(100))
+    monkeypatch.setattr("mainstay.connectors.part_writer.time.monotonic", lambda: next(now))
+    assert files(FileSink(path, roll_every="2s"), 1, 1, 1, 1) == 2
+
+
+# ---------------------------------------------------------------- partitions
+
+VALUES = ["plain", "a b", "a/b", "a=b", "50%", "é", "x:y?z*", "'\"", "", None, "[1]^{}\\#"]
+
+
+@pytest.mark.parametrize("make", [FileSink, ParquetSink])
+def test_rows_are_found_in_the_directories_of_their_values(
+    path: Path, make: Callable[..., FileSink | ParquetSink]
+) -> None:
+    sink = make(path, partition_by=["kind", "day"])
+    days = [date(2024, 5, 1), date(2024, 5, 2), None]
+    rows = [(n, kind, days[n % 3]) for n, kind in enumerate(VALUES * 3)]
+    writer = opened(sink)
+    write(writer, rows_to_batch(rows, to_schema("n int, kind string, day date"), "a test"))
+    sink.commit_epoch(1, prepared(writer, 1))
+    expected = Counter((n, kind or None, day) for n, kind, day in rows)
+    table = read_committed(path)
+    assert Counter(tuples(table)) == expected
+    folders = {os.path.dirname(name) for name in shown(path) if name.endswith(".parquet")}
+    assert f"kind={escaped('x:y?z*')}/day=2024-05-01" in folders
+    assert any(folder.startswith("kind=__HIVE_DEFAULT_PARTITION__/") for folder in folders)
+    hive = dataset.dataset(
+        [str(path / n) for n in shown(path)],
+        partitioning=dataset.partitioning(
+            pa.schema([("kind", pa.string()), ("day", pa.date32())]), flavor="hive"
+        ),
+        partition_base_dir=str(path),
+    ).to_table()
+    assert Counter(tuples(hive)) == expected
+    assert "kind" not in (dataset.dataset(_visible(path)[0]).schema.names)
+
+
+def test_a_committed_table_has_the_types_of_the_schema_it_is_read_with(path: Path) -> None:
+    sink = FileSink(path, format="csv", partition_by="code")
+    writer = opened(sink)
+    schema = to_schema("n long, code string")
+    write(writer, rows_to_batch([(1, "007"), (2, "7")], schema, "a test"))
+    sink.commit_epoch(1, prepared(writer, 1))
+    table = read_committed(path, "code string, n long")
+    assert sorted(tuples(table)) == [("007", 1), ("7", 2)]
+
+
+def test_parts_of_many_directories_are_kept_within_bounds(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writing, "MAX_OPEN_PARTS", 3)
+    monkeypatch.setattr(writing, "MAX_GATHERED_BYTES", 100)
+    sink = FileSink(path, partition_by="k")
+    writer = opened(sink)
+    for turn in range(3):
+        rows = [(turn * 10 + k, k) for k in range(10)]
+        write(writer, rows_to_batch(rows, to_schema("n int, k int"), "a test"))
+    sink.commit_epoch(1, prepared(writer, 1))
+    table = read_committed(path)
+    assert sorted(tuples(table)) == [(n, n % 10) for n in range(30)]
+    assert 10 < len(shown(path)) <= 30
+
+
+@pytest.mark.parametrize(
+    ("schema", "row", "columns", "problem"),
+    [
+        ("n int", (1,), "day", r"partition_by names \['day'\].*columns \['n'\]"),
+        ("n int", (1,), "n", "names all columns"),
+        ("n int, x double", (1, 0.5), "x", "'x' of type (?i:double).*string"),
+    ],
+)
+def test_columns_that_cannot_be_directories_are_refused(
+    path: Path, schema: str, row: tuple[Any, ...], columns: str, problem: str
+) -> None:
+    writer = opened(FileSink(path, partition_by=columns))
+    with pytest.raises(SinkError, match=problem):
+        writer.write(rows_to_batch([row], to_schema(schema), "a test"))
+
+
+# ---------------------------------------------------------------- merging
+
+
+def merging(path: Path, format: str, epochs: int, attempt: int = 1, **more: Any) -> FileSink:
+    """A directory with some epochs of one row, by a sink that merges small files."""
+    sink = FileSink(path, format=format, compact="1MiB", **more)
+    sink.recover(recovery(attempt))
+    writer = opened(sink, attempt)
+    for epoch in range(1, epochs + 1):
+        sink.commit_epoch(epoch, prepared(writer, epoch, epoch))
+    return sink
+
+
+@pytest.mark.parametrize("compression", [None, "gzip"])
+@pytest.mark.parametrize("format", FORMATS)
+def test_small_files_become_one(path: Path, format: str, compression: str | None) -> None:
+    merging(path, format, 23, compression=compression)
+    assert committed(path) == list(range(1, 24))
+    assert len(shown(path)) < compacting.MIN_FILES
+    assert read_committed(path, SCHEMA).column("n").to_pylist() == list(range(1, 24))
+    assert len(os.listdir(path / "_mainstay" / "replaced")) <= 2 * compacting.MIN_FILES
+
+
+def test_files_are_merged_within_their_directory_and_their_columns(path: Path) -> None:
+    sink = FileSink(path, format="csv", compact="1MiB", partition_by="name")
+    sink.recover(recovery(1))
+    for epoch in range(1, 21):
+        ddl = "n long, name string" if epoch <= 10 else "n long, name string, more string"
+        row = (epoch, "ab"[epoch % 2], "x")[: 2 if epoch <= 10 else 3]
+        writer = opened(sink, subtask=epoch)
+        write(writer, rows_to_batch([row], to_schema(ddl), "a test"))
+        sink.commit_epoch(epoch, prepared(writer, epoch))
+    assert seen(path) == list(range(1, 21))
+    headers = {file.read_text().splitlines()[0] for file in _visible(path)}
+    assert headers == {'"n"', '"n","more"'}
+    assert len(shown(path)) < 20
+
+
+def test_large_files_are_left_alone(path: Path) -> None:
+    sink = FileSink(path, format="csv", compact=10)
+    sink.recover(recovery(1))
+    writer = opened(sink)
+    for epoch in range(1, 20):
+        sink.commit_epoch(epoch, prepared(writer, epoch, epoch))
+    assert len(shown(path)) == 19
+
+
+@pytest.mark.parametrize("step", ["_merge", "_replace", "_hide", "show"])
+def test_a_driver_that_dies_while_it_merges_loses_and_doubles_nothing(
+    path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    sink = merging(path, "csv", compacting.MIN_FILES - 1)
+    right = getattr(compacting, step)
+
+    def die_after(*args: Any) -> Any:
+        right(*args)
+        raise KeyboardInterrupt
+
+    handles = prepared(opened(sink), 8, 8)
+    with monkeypatch.context() as patched:
+        patched.setattr(compacting, step, die_after)
+        with pytest.raises(KeyboardInterrupt):
+            sink.commit_epoch(8, handles)
+    assert committed(path) == list(range(1, 9))
+    assert max(Counter(seen(path)).values(), default=1) <= (2 if step == "_replace" else 1)
+    again = FileSink(path, format="csv", compact="1MiB")
+    again.commit_epoch(8, handles)
+    again.recover(recovery(2))
+    assert seen(path) == committed(path) == list(range(1, 9))
+    again.commit_epoch(9, prepared(opened(again, attempt=2), 9, 9))
+    assert seen(path) == committed(path) == list(range(1, 10))
+    assert os.listdir(path / "_mainstay" / "parts") == []
+
+
+def test_a_driver_that_lives_on_after_its_successor_began_replaces_nothing(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = merging(path, "csv", compacting.MIN_FILES - 1)
+    right, merged = compacting.merged, []
+
+    def merge_while_another_takes_over(*args: Any) -> Any:
+        result = right(*args)
+        if not merged:
+            merged.append(True)
+            with monkeypatch.context() as patched:
+                patched.setattr("mainstay.connectors.file_sink._driving", _NoLock())
+                FileSink(path, format="csv", compact="1MiB").recover(recovery(2))
+        return result
+
+    handles = prepared(opened(old), 8, 8)
+    monkeypatch.setattr(compacting, "merged", merge_while_another_takes_over)
+    old.commit_epoch(8, handles)
+    assert merged
+    assert seen(path) == committed(path) == list(range(1, 9))
+    assert len(shown(path)) == 8
+
+
+class _NoLock:
+    """In the place of the lock of one process, where two are meant."""
+
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(self, *_: object) -> None:
+        return
+
+
+def test_a_reader_whose_listing_is_old_finds_the_files_or_looks_again(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sink = merging(path, "csv", compacting.MIN_FILES - 1)
+    import mainstay.connectors.committed_files as reading
+
+    right, times = reading.read_batches, []
+
+    def merge_meanwhile(*args: Any) -> Any:
+        times.append(args)
+        if len(times) == 1:
+            writer = opened(sink)
+            for epoch in range(8, 40):
+                sink.commit_epoch(epoch, prepared(writer, epoch, epoch))
+        return right(*args)
+
+    monkeypatch.setattr(reading, "read_batches", merge_meanwhile)
+    found = committed(path)
+    assert found in (list(range(1, 8)), list(range(1, 40)))
+    assert committed(path) == list(range(1, 40))
+
+
+def test_a_source_that_watches_refuses_merged_files(path: Path) -> None:
+    merging(path, "csv", compacting.MIN_FILES)
+    source = Files(path, schema=SCHEMA, watch=True)
+    with pytest.raises(SourceError, match=r"merged.*compact=.*without watch=True"):
+        source.plan(frozenset())
+    assert Files(path, schema=SCHEMA).plan(frozenset())
+
+
+# ---------------------------------------------------------------- arguments
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ({"path": "s3://bucket/out"}, "local or mounted disk"),
+        ({"format": "orc"}, "format='orc'.*parquet, csv, json"),
+        ({"format": "csv", "compression": "zstd"}, "compression='zstd'.*none, gzip"),
+        ({"roll_rows": 0}, "roll_rows=0"),
+        ({"roll_bytes": "many"}, "roll_bytes='many'"),
+        ({"roll_bytes": 0}, "roll_bytes=0"),
+        ({"roll_every": "soon"}, "roll_every='soon'"),
+        ({"compact": 0}, "compact=0"),
+        ({"partition_by": ["a", "a"]}, "each once"),
+        ({"partition_by": [1]}, "names of columns"),
+    ],
+)
+def test_wrong_arguments_are_graph_errors(arguments: dict[str, Any], problem: str) -> None:
+    with pytest.raises(GraphError, match=problem):
+        FileSink(**{"path": "out", **arguments})
+
+
+def test_a_directory_with_a_log_of_sparks_is_refused(path: Path) -> None:
+    opened(ParquetSink(path))
+    with pytest.raises(GraphError, match=r"log of Spark's.*ParquetSink"):
+        FileSink(path)
+
+
+def test_a_directory_belongs_to_one_sink(path: Path) -> None:
+    opened(FileSink(path))
+    with pytest.raises(SinkError, match="belongs to"):
+        FileSink(path).open(SinkContext("out", 0, 1, "other"))
+
+
+# ---------------------------------------------------------------- in a job
+
+STEPS = (
+    "mainstay.connectors.file_sink:FileListing.change",
+    "mainstay.connectors.file_sink:show",
+)
+
+
+def csv_ids(path: Path) -> list[int]:
+    texts = [file.read_text() for file in _visible(path)]
+    return sorted(int(line.split(",")[0]) for text in texts for line in text.splitlines()[1:])
+
+
+@pytest.mark.xdist_group("files")
+@pytest.mark.parametrize(
+    ("point", "within"),
+    [(p, None) for p in CRASH_POINTS if p != "during_commit"]
+    + [("during_commit", step) for step in STEPS],
+)
+@pytest.mark.parametrize("compact", [None, "1MiB"])
+def test_a_crash_at_every_edge_of_a_commit_loses_and_doubles_nothing(
+    path: Path, tmp_path: Path, point: str, within: str | None, compact: str | None
+) -> None:
+    sink = Crashing(
+        FileSink(path, format="csv", compact=compact),
+        point,
+        tmp_path / "crashed",
+        within=within,
+        observe=lambda: csv_ids(path),
+    )
+    job = start(
+        lambda env: env.source(Ids(1_500, 1_200.0), uid="ids").sink(sink, uid="out"),
+        tmp_path,
+        every_s=0.1,
+    )
+    assert job.wait(2 * PATIENCE_S) == "finished"
+    assert sink.has_crashed
+    assert len(job.attempts()) == 2
+    assert csv_ids(path) == list(range(1_500))
+    assert sorted(read_committed(path, "id long, k long").column("id").to_pylist()) == list(
+        range(1_500)
+    )
+    assert os.listdir(path / "_mainstay" / "parts") == []
+    early = sink.observed
+    assert len(early) == len(set(early)) < 1_500
+
+
+@pytest.mark.xdist_group("files")
+def test_an_outage_of_the_disk_is_waited_for_and_seen(path: Path, tmp_path: Path) -> None:
+    sink = FileSink(path, format="csv")
+    job = start(
+        lambda env: env.source(Ids(3_000, 1_000.0), uid="ids").sink(sink, uid="out"),
+        tmp_path,
+        every_s=0.1,
+    )
+    await_until(lambda: path.exists() and bool(csv_ids(path)), "something is committed")
+    path.rename(tmp_path / "unmounted")
+    await_until(lambda: bool(job.problems()), "the problem is seen")
+    assert any("out" in str(problem) for problem in job.problems())
+    if path.exists():
+        await_until(
+            lambda: not any(path.rglob("*.csv")), "nothing is written beside the mount", 5.0
+        )
+        path.rmdir()
+    (tmp_path / "unmounted").rename(path)
+    assert job.wait(2 * PATIENCE_S) == "finished"
+    assert csv_ids(path) == list(range(3_000))
+
+
+def committed_count(path: Path) -> int:
+    """How many rows whoever goes by the listing sees: exact while files are merged."""
+    return read_committed(path, "id long, k long").num_rows if has_listing(str(path)) else 0
+
+
+def kill_a_worker(path: Path, folder: Path, kills: int) -> None:
+    sink = FileSink(path, format="csv", compact="1MiB", partition_by="k")
+    job = start(
+        lambda env: env.source(Ids(3_000 * kills, 1_500.0), uid="ids").sink(sink, uid="out"),
+        folder,
+        drive="processes",
+        max_failures=kills + 1,
+    )
+    for attempt in range(1, kills + 1):
+        await_until(
+            lambda attempt=attempt: (
+                len(job.attempts()) == attempt and len(job.workers()) == 2 and path.exists()
+            ),
+            f"the workers of attempt {attempt} have come in",
+        )
+        before = committed_count(path)
+        await_until(lambda before=before: committed_count(path) > before, "something is committed")
+        os.kill(next(iter(job.workers().values()))[1], signal.SIGKILL)
+        await_until(lambda attempt=attempt: len(job.attempts()) > attempt, "the attempt has ended")
+    assert job.wait(2 * PATIENCE_S * kills) == "finished"
+    assert csv_ids(path) == list(range(3_000 * kills))
+
+
+@pytest.mark.xdist_group("files")
+def test_a_worker_that_is_killed_loses_and_doubles_nothing(path: Path, tmp_path: Path) -> None:
+    kill_a_worker(path, tmp_path, kills=1)
+
+
+@pytest.mark.soak
+@pytest.mark.xdist_group("files")
+def test_twenty_kills_lose_and_double_nothing(path: Path, tmp_path: Path) -> None:
+    kill_a_worker(path, tmp_path, kills=20)
