@@ -11,7 +11,7 @@ from mainstay.api.options import whole_number
 from mainstay.errors import GraphError
 from mainstay.plan.logical import Input, LogicalGraph, LogicalOperator
 from mainstay.runtime.connector import Sink, Source
-from mainstay.runtime.spec import KeySpec, OperatorFactory
+from mainstay.runtime.spec import KeySpec, LoopEnd, OperatorFactory
 from mainstay.state.declaration import StateInfo
 
 
@@ -38,6 +38,8 @@ class GraphBuilder:
         key: KeySpec | None = None,
         source: Source | None = None,
         sink: Sink | None = None,
+        loop: LoopEnd | None = None,
+        is_loop_head: bool = False,
         beside: int | None = None,
     ) -> LogicalOperator:
         """Add an operator; one that is ``beside`` another has that one's parallelism."""
@@ -45,9 +47,10 @@ class GraphBuilder:
         if beside is not None:
             parallelism = self.operators[beside].parallelism
             follows_job = self.operators[beside].follows_job
+        own = self._free_uid(name) if uid is None else self._checked_uid(uid, name)
         operator = LogicalOperator(
             id=len(self.operators),
-            uid=self._free_uid(name) if uid is None else self._checked_uid(uid, name),
+            uid=own,
             has_own_uid=uid is not None,
             name=name,
             factory=factory,
@@ -58,6 +61,7 @@ class GraphBuilder:
             key=key,
             source=source,
             sink=sink,
+            loop=LoopEnd(own, is_head=True) if is_loop_head else loop,
             follows_job=follows_job,
         )
         self.operators.append(operator)

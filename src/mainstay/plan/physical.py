@@ -77,4 +77,5 @@ def _operator(operator: LogicalOperator) -> OperatorSpec:
         key=operator.key,
         source=operator.source,
         sink=operator.sink,
+        loop=operator.loop,
     )

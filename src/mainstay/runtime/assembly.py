@@ -18,6 +18,7 @@ from mainstay.runtime.slices import SliceSize
 from mainstay.runtime.spec import JobSpec, TaskSpec, Tuning
 from mainstay.runtime.stateful import StatefulOperator
 from mainstay.runtime.task import Task
+from mainstay.snapshot.operator_files import OperatorFiles
 from mainstay.state.keygroups import range_of
 
 
@@ -115,6 +116,7 @@ class Assembler:
                     member.backend,
                     member.view,
                     member.lists,
+                    OperatorFiles(self.ports.storage, member.uid, self.worker, self.attempt),
                 )
             )
 

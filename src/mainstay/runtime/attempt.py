@@ -17,6 +17,7 @@ from mainstay.runtime.committing import manifest_of
 from mainstay.runtime.epochs import EpochBook, EpochRecord, PendingEpoch, Subtask
 from mainstay.runtime.global_commits import GlobalCommits
 from mainstay.runtime.halting import Halt
+from mainstay.runtime.loops import LOOK_S, Loops
 from mainstay.runtime.messages import (
     AbortEpoch,
     Acknowledge,
@@ -25,6 +26,7 @@ from mainstay.runtime.messages import (
     Decline,
     Drain,
     Ended,
+    EndLoops,
     Epoch,
     EpochComplete,
     Metrics,
@@ -117,6 +119,7 @@ class RunningAttempt:
         self._commits = GlobalCommits(
             job, number, options.lineage, ports, self.send_all, self._fail
         )
+        self._loops = Loops(job)
         self._final: PendingEpoch | None = None
         self._halt: Halt | None = None
         self._is_draining = False
@@ -246,6 +249,7 @@ class RunningAttempt:
         is_final = has_ended and not self._is_draining
         is_last = self._halt is not None and not is_final and has_ended == self._halt.drain
         pending = self.book.begin(now, wall, notes, is_final=is_final, is_last=is_last)
+        self._loops.triggered(pending.epoch, self._progress.ended)
         self.send_all(Trigger(self.number, pending.epoch, is_last))
 
     def _next_trigger(self) -> float | None:
@@ -254,6 +258,8 @@ class RunningAttempt:
         is_wanted = wanted is not None and all(epoch < wanted for epoch in self.book.pending)
         if is_halting or is_wanted:
             return self.book.next_urgent_trigger()
+        if self._loops.wants_epoch(self._progress.ended):
+            return self.book.next_trigger_within(LOOK_S)
         return self.book.next_trigger()
 
     def _on_acknowledge(self, message: Acknowledge) -> None:
@@ -321,6 +327,8 @@ class RunningAttempt:
         self.send_all(EpochComplete(self.number, pending.epoch))
         self._commits.epoch_complete(manifest)
         self._sourcing.epoch_complete(manifest)
+        if self._loops.is_ended_by(manifest):
+            self.send_all(EndLoops(self.number))
         if pending.is_final or pending.is_last:
             self._final = pending
         self.commit_next()

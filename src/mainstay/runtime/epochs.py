@@ -84,6 +84,11 @@ class EpochBook:
         periodic = self._last_trigger + self._options.every_s
         return max(periodic, self._last_end + self._options.min_pause_s)
 
+    def next_trigger_within(self, pause_s: float) -> float | None:
+        """When the next epoch is due if it is to come sooner than the periodic ones."""
+        periodic = self.next_trigger()
+        return None if periodic is None else min(periodic, self._last_end + pause_s)
+
     def next_urgent_trigger(self) -> float | None:
         """When an epoch that somebody waits for is due: at once, and after a failure soon."""
         periodic = self.next_trigger()

@@ -89,6 +89,15 @@ class Gate:
             self._grant(channel.id, owed)
         return number, element
 
+    def take_control(self) -> tuple[int, Any] | None:
+        """The next thing but a batch that no batch is before, and the number of its channel."""
+        for number in self._ready:
+            if not isinstance(self.channels[number].queue[0], pa.RecordBatch):
+                self._ready.remove(number)
+                self._ready.appendleft(number)
+                return self.take(1)
+        return None
+
     def block(self, number: int) -> None:
         channel = self.channels[number]
         channel.blocked = True

@@ -100,6 +100,13 @@ class Drain:
 
 
 @dataclass(frozen=True, slots=True)
+class EndLoops:
+    """No row is left in any loop, and none will enter: heads end when their input has."""
+
+    attempt: Attempt
+
+
+@dataclass(frozen=True, slots=True)
 class AbortEpoch:
     """The epoch will not be completed; whoever waits for its markers must not."""
 
@@ -225,6 +232,8 @@ class TaskMetrics:
     """Malformed records that its source has left out."""
     watermark_us: int | None = None
     """How far event time has come, where a source makes watermarks."""
+    queued_rows: int = 0
+    """Rows on their way back to the head of a loop."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,6 +67,14 @@ Partitioning = Forward | Rebalance | Broadcast | HashByKey
 
 
 @dataclass(frozen=True, slots=True)
+class LoopEnd:
+    """An operator is one of the two ends of a loop; the uid of the head tells loops apart."""
+
+    head: str
+    is_head: bool
+
+
+@dataclass(frozen=True, slots=True)
 class OperatorSpec:
     """One operator of a chain. ``upstream`` is its place in the chain, None at the head."""
 
@@ -78,6 +86,7 @@ class OperatorSpec:
     upstream: int | None = None
     source: Source | None = None
     sink: Sink | None = None
+    loop: LoopEnd | None = None
 
 
 @dataclass(frozen=True, slots=True)

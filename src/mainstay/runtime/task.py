@@ -28,6 +28,7 @@ from mainstay.runtime.messages import (
     TaskMetrics,
     Watermark,
 )
+from mainstay.runtime.operators.loop import LoopHead
 from mainstay.runtime.operators.sink import SinkOperator
 from mainstay.runtime.operators.source import SourceOperator
 from mainstay.runtime.output import Output
@@ -104,12 +105,18 @@ class Task:
             return progressed
         if isinstance(self._head, SourceOperator):
             return self._step_source(self._head) or progressed
+        if isinstance(self._head, LoopHead):
+            return self._step_loop(self._head) or progressed
         return self._step_gate() or progressed
 
     @property
     def is_pressed(self) -> bool:
         """Whether more is waiting to be done: then what it emits may wait for company."""
-        return self._gave_all or self.gate.is_ready
+        return self._gave_all or self.gate.is_ready or self._has_feedback
+
+    @property
+    def _has_feedback(self) -> bool:
+        return isinstance(self._head, LoopHead) and self._head.feedback.is_ready
 
     def _has_room(self) -> bool:
         """Whether what comes next can be taken: outputs and sinks may hold it back."""
@@ -158,15 +165,43 @@ class Task:
     def _step_gate(self) -> bool:
         if not self.gate.is_ready:
             return False
-        number, element = self.gate.take(self._slices.rows)
+        self._take(*self.gate.take(self._slices.rows))
+        return True
+
+    def _step_loop(self, head: LoopHead) -> bool:
+        """What came back goes before what is new, and a restored log before everything."""
+        feedback = head.feedback
+        if self.ended or feedback.is_full:
+            return self._step_control()
+        if head.is_done:
+            self._end()
+            return True
+        batch = None if self._is_held else feedback.take(self._slices.rows)
+        if batch is not None:
+            self._process(batch, 0)
+            return True
+        if self._is_held or feedback.is_replaying:
+            return self._step_control()
+        return self._step_gate()
+
+    def _step_control(self) -> bool:
+        taken = self.gate.take_control()
+        if taken is not None:
+            self._take(*taken)
+        return taken is not None
+
+    def _process(self, batch: pa.RecordBatch, port: int) -> None:
+        started = self._ports.clock.monotonic()
+        self._rows += batch.num_rows
+        self._head.process(batch, port)
+        self._slices.took(batch.num_rows, self._ports.clock.monotonic() - started)
+        for member in self.members:
+            member.relieve()
+        self._spill()
+
+    def _take(self, number: int, element: Any) -> None:
         if isinstance(element, pa.RecordBatch):
-            started = self._ports.clock.monotonic()
-            self._rows += element.num_rows
-            self._head.process(element, self.gate.channels[number].port)
-            self._slices.took(element.num_rows, self._ports.clock.monotonic() - started)
-            for member in self.members:
-                member.relieve()
-            self._spill()
+            self._process(element, self.gate.channels[number].port)
         elif isinstance(element, Marker):
             self._on_marker(number, element.epoch)
         elif isinstance(element, Watermark):
@@ -174,8 +209,18 @@ class Task:
         else:
             self._on_time(self._time.on_end(number))
             if self.gate.end(number):
-                self._end()
-        return True
+                self._on_all_input()
+
+    def _on_all_input(self) -> None:
+        if isinstance(self._head, LoopHead):
+            self._head.has_all_input = True
+        else:
+            self._end()
+
+    def end_loop(self) -> None:
+        """No row is left in any loop; the task ends with its input, if it is the head of one."""
+        if isinstance(self._head, LoopHead):
+            self._head.may_end = True
 
     def _on_time(self, watermark: Watermark | None) -> None:
         if watermark is not None:
@@ -264,6 +309,8 @@ class Task:
             self.gate.unblock_all()
         self._aligning_since.pop(epoch, None)
         self._triggers = [waiting for waiting in self._triggers if waiting[0] != epoch]
+        for member in self.members:
+            member.operator.on_abort(epoch)
         self._durability.abort(epoch)
 
     def on_complete(self, epoch: Epoch) -> None:
@@ -302,7 +349,8 @@ class Task:
 
     def metrics(self) -> TaskMetrics:
         skipped = self._head.skipped if isinstance(self._head, SourceOperator) else 0
-        return TaskMetrics(self._rows, not self._has_room(), skipped, self.watermark_us)
+        queued = self._head.feedback.rows if isinstance(self._head, LoopHead) else 0
+        return TaskMetrics(self._rows, not self._has_room(), skipped, self.watermark_us, queued)
 
     def deadline(self) -> float | None:
         # A source that may not run has no say in when to look again.

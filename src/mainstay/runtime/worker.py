@@ -23,6 +23,7 @@ from mainstay.runtime.messages import (
     Data,
     Drain,
     Element,
+    EndLoops,
     Epoch,
     EpochComplete,
     Metrics,
@@ -31,6 +32,7 @@ from mainstay.runtime.messages import (
     SinkCommitted,
     Trigger,
 )
+from mainstay.runtime.operators.loop import LoopHead, LoopTail
 from mainstay.runtime.operators.sink import SinkOperator
 from mainstay.runtime.operators.source import SourceOperator
 from mainstay.runtime.output import OutputChannel
@@ -87,6 +89,7 @@ class Worker:
             if number < spec.parallelism
         ]
         self._route(deployment.job)
+        self._close_loops()
         if deployment.is_held:
             for task in self.tasks:
                 task.hold()
@@ -115,6 +118,18 @@ class Worker:
                 ):
                     self._senders[channel] = sending
                     self._receivers[channel] = receiver
+
+    def _close_loops(self) -> None:
+        """Join the tails of loops to their heads, which are on this worker too."""
+        heads = {
+            member.uid: member.operator
+            for member in self._members()
+            if isinstance(member.operator, LoopHead)
+        }
+        for member in self._members():
+            if isinstance(member.operator, LoopTail):
+                assert member.spec.loop is not None
+                member.operator.head = heads[member.spec.loop.head]
 
     def _transmit(
         self, channel: ChannelId, sequence: int, element: Element, size_bytes: int
@@ -239,6 +254,9 @@ class Worker:
             case Drain():
                 for task in self._source_tasks():
                     task.drain()
+            case EndLoops():
+                for task in self.tasks:
+                    task.end_loop()
             case AbortEpoch(_, epoch):
                 for task in self.tasks:
                     task.on_abort(epoch)
