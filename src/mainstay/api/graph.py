@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -24,6 +25,8 @@ class GraphBuilder:
         self.operators: list[LogicalOperator] = []
         self._names: Counter[str] = Counter()
         self._uids: dict[str, LogicalOperator] = {}
+        self.to_check: list[Callable[[], None]] = []
+        """What has to hold of the graph when it is whole."""
 
     def add(
         self,
@@ -100,6 +103,8 @@ class GraphBuilder:
         return uid
 
     def graph(self, max_parallelism: int, mode: str) -> LogicalGraph:
+        for check in self.to_check:
+            check()
         return LogicalGraph(tuple(self.operators), max_parallelism, mode)
 
 

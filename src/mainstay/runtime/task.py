@@ -243,9 +243,9 @@ class Task:
             output.send_control(EndOfInput())
         self._tell(Ended(self._attempt, self.spec.id, self.subtask))
 
-    def flush(self) -> bool:
+    def flush(self, *, idle: bool) -> bool:
         # The operators first: what they hold back goes out with the rest.
-        held = sum(member.operator.flush() for member in self.members)
+        held = sum(member.operator.flush(idle=idle) for member in self.members)
         return held + sum(output.flush() for output in self.outputs) > 0
 
     # ------------------------------------------------------------ snapshots

@@ -227,7 +227,7 @@ class Worker:
         if not idle and now - self._flushed_at < self._deployment.tuning.flush_s:
             return False
         self._flushed_at = now
-        return sum(task.flush() for task in self.tasks) > 0
+        return sum(task.flush(idle=idle) for task in self.tasks) > 0
 
     def deadline(self) -> float | None:
         """When something will have to be done even if no message arrives."""

@@ -87,9 +87,9 @@ class Operator:
     def process(self, batch: pa.RecordBatch, port: int) -> None:
         raise NotImplementedError
 
-    def flush(self) -> bool:
-        """Emit what is held back; True if anything was. Called when the worker is idle, or after
-        some milliseconds."""
+    def flush(self, *, idle: bool = True) -> bool:
+        """Emit what is held back; True if anything was. Called when the worker is idle, and every
+        few milliseconds when it is not: then it may be put off."""
         return False
 
     def before_marker(self, epoch: Epoch) -> None:
