@@ -382,6 +382,21 @@ class Scenario:
         return replace(Scenario.of(seed), graph=graph)
 
     @staticmethod
+    def unaligned(seed: int) -> Scenario:
+        """The same with markers that overtake rows, at once or after a while; a third has loops."""
+        random = Random(f"unaligned-{seed}")
+        scenario = Scenario.looped(seed) if random.random() < 0.3 else Scenario.of(seed)
+        timeout_s = random.choice([0.0, 0.0, 0.01, 0.05])
+        # Cuts are quick, and a target that fails at each of them would let none be completed.
+        every_s = max(scenario.snapshots.every_s, 0.02)
+        snapshots = replace(scenario.snapshots, alignment_timeout_s=timeout_s, every_s=every_s)
+        tuning = replace(scenario.tuning, window_bytes=random.choice([1, 200, 2000]))
+        puts_off = scenario.puts_off and scenario.parallelism < 4
+        return replace(
+            scenario, mode="unaligned", snapshots=snapshots, tuning=tuning, puts_off=puts_off
+        )
+
+    @staticmethod
     def of(seed: int) -> Scenario:
         random = Random(seed)
         # By a source of chance of its own, so that seeds keep what else they mean.

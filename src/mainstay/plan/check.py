@@ -12,7 +12,7 @@ from mainstay.errors import GraphError
 from mainstay.plan.logical import LogicalGraph, LogicalOperator
 from mainstay.state.keygroups import MAX_MAX_PARALLELISM
 
-MODES = ("exactly_once", "at_least_once")
+MODES = ("exactly_once", "at_least_once", "unaligned")
 
 
 def check_graph(graph: LogicalGraph) -> None:

@@ -31,6 +31,7 @@ from mainstay.runtime.messages import (
     EpochComplete,
     Metrics,
     OutsideProblem,
+    Overtake,
     Ready,
     Release,
     TaskMetrics,
@@ -221,6 +222,7 @@ class RunningAttempt:
             self._abort(epoch, f"not complete after {self._options.snapshots.timeout_s} s")
         if not self.is_running():
             return
+        self._overtake_if_due(now)
         self._sourcing.tick(now)
         self._commits.tick(now)
         self._drain_if_asked()
@@ -233,6 +235,7 @@ class RunningAttempt:
         if not self.is_running():
             return None
         times = [self.book.next_timeout(), self._sourcing.deadline(), self._commits.deadline()]
+        times += [pending.overtake_at for pending in self.book.pending.values()]
         if self._final is None and not self.book.final_is_pending:
             times.append(self._next_trigger())
         return min((time for time in times if time is not None), default=None)
@@ -245,12 +248,26 @@ class RunningAttempt:
         if due is None or (now < due and not has_ended) or self.book.final_is_pending:
             return
         notes, wall = self._sourcing.notes(), self._ports.clock.wall()
+        # What a savepoint holds must be readable by any program: no rows on their way.
+        wanted = self._owner.wanted_epoch()
+        is_saving = wanted is not None and self.book.next_epoch >= wanted
         # Input that was drained has not come to its end: there is more of it.
         is_final = has_ended and not self._is_draining
         is_last = self._halt is not None and not is_final and has_ended == self._halt.drain
         pending = self.book.begin(now, wall, notes, is_final=is_final, is_last=is_last)
         self._loops.triggered(pending.epoch, self._progress.ended)
         self.send_all(Trigger(self.number, pending.epoch, is_last))
+        if self._job.is_unaligned and not is_saving:
+            pending.overtake_at = now + self._options.snapshots.alignment_timeout_s
+            self._overtake_if_due(now)
+
+    def _overtake_if_due(self, now: float) -> None:
+        """Markers that are not there by now go before the rows that they wait behind."""
+        for pending in self.book.pending.values():
+            if pending.overtake_at is not None and now >= pending.overtake_at:
+                pending.overtake_at = None
+                pending.is_unaligned = True
+                self.send_all(Overtake(self.number, pending.epoch))
 
     def _next_trigger(self) -> float | None:
         is_halting = self._halt is not None and not self._halt.drain

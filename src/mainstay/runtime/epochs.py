@@ -32,6 +32,8 @@ class EpochRecord:
     size_bytes: int = 0
     figures: Mapping[Subtask, Figures] = field(default_factory=dict)
     reason: str = ""
+    is_unaligned: bool = False
+    """Whether its markers were told to overtake rows."""
 
 
 @dataclass(slots=True, eq=False)
@@ -51,6 +53,9 @@ class PendingEpoch:
     is_final: bool = False
     is_last: bool = False
     is_committing: bool = False
+    overtake_at: float | None = None
+    """When its markers are to overtake rows; None if they are not to, or were told to."""
+    is_unaligned: bool = False
     states: dict[Subtask, Mapping[str, SubtaskState]] = field(default_factory=dict)
     figures: dict[Subtask, Figures] = field(default_factory=dict)
 
@@ -200,6 +205,7 @@ class EpochBook:
             size_bytes=sum(figures.size_bytes for figures in pending.figures.values()),
             figures=dict(pending.figures),
             reason=reason,
+            is_unaligned=pending.is_unaligned,
         )
 
     def abandon(self, now: float, reason: str) -> list[EpochRecord]:

@@ -69,6 +69,16 @@ class Data:
 
 
 @dataclass(frozen=True, slots=True)
+class Overtaken:
+    """The sender of a channel had sent so many elements when it cut for an epoch."""
+
+    attempt: Attempt
+    channel: ChannelId
+    epoch: Epoch
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True)
 class Credit:
     """The receiver has consumed this many bytes of the channel: as many more may be sent."""
 
@@ -90,6 +100,14 @@ class Trigger:
     attempt: Attempt
     epoch: Epoch
     is_last: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Overtake:
+    """Cut for this epoch at once, wherever rows on their way can be part of the cut."""
+
+    attempt: Attempt
+    epoch: Epoch
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,10 +63,16 @@ class Cut:
     segments: tuple[Segment, ...]
     units: Mapping[str, list[Any]]
     late: Late | None = None
+    channels: Late | None = None
+    """The rows on their way to and from the task, for the first operator of its chain."""
+
+    @property
+    def lates(self) -> tuple[Late, ...]:
+        return tuple(late for late in (self.late, self.channels) if late is not None)
 
     @property
     def is_durable(self) -> bool:
-        has_all = self.late is None or self.late.is_known
+        has_all = all(late.is_known for late in self.lates)
         return has_all and all(segment.is_durable for segment in self.segments)
 
 
@@ -210,7 +216,9 @@ class StatefulOperator:
         """What the manifest says of this subtask, once the cut is durable."""
         chain = tuple(segment.ref for segment in cut.segments if segment.ref is not None)
         assert len(chain) == len(cut.segments), "a segment is acknowledged before it is durable"
-        units = cut.units if cut.late is None else {**cut.units, **cut.late.units()}
+        units = dict(cut.units)
+        for late in cut.lates:
+            units.update(late.units())
         encoded = {name: self.lists[name].encode(kept) for name, kept in units.items()}
         kept = () if cut.late is None else cut.late.kept()
         return SubtaskState(self._subtask, chain, encoded, kept)

@@ -7,16 +7,19 @@ unblock. Anything emitted on account of the epoch comes before the marker.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
-from mainstay.runtime.alignment import Action, MarkerHandler
+from mainstay.runtime.alignment import Action, Aligner, MarkerHandler
+from mainstay.runtime.channel_state import TaskChannels
 from mainstay.runtime.durability import Durability, PendingEpoch
 from mainstay.runtime.gate import Gate
 from mainstay.runtime.messages import (
     Acknowledge,
     Attempt,
+    ChannelId,
     Committed,
     Decline,
     Ended,
@@ -80,6 +83,8 @@ class Task:
             m.operator for m in members if isinstance(m.operator, SourceOperator | SinkOperator)
         ]
         self._triggers: list[tuple[Epoch, bool]] = []
+        self.channels: TaskChannels | None = None
+        """Set where snapshots may be unaligned."""
         self.watermark_us: int | None = None
         self._time = GateClock(len(gate.channels))
         self._rows = 0
@@ -91,6 +96,8 @@ class Task:
 
     def step(self) -> bool:
         """Do one small thing if outputs have room for what it may emit."""
+        if self.channels is not None:
+            self.channels.tick()
         progressed = self._durability.step()
         self._durability.tend(self._databases)
         now = self._ports.clock.monotonic()
@@ -165,7 +172,12 @@ class Task:
     def _step_gate(self) -> bool:
         if not self.gate.is_ready:
             return False
-        self._take(*self.gate.take(self._slices.rows))
+        replayed = self.gate.take_replayed(self._slices.rows)
+        if replayed is not None:
+            port, batch = replayed
+            self._process(batch, port)
+        else:
+            self._take(*self.gate.take(self._slices.rows))
         return True
 
     def _step_loop(self, head: LoopHead) -> bool:
@@ -292,11 +304,45 @@ class Task:
             self.gate.unblock_all()
 
     def _snapshot(self, epoch: Epoch, alignment_s: float) -> None:
+        self._cut(epoch, alignment_s, None)
+
+    def on_overtake(self, epoch: Epoch) -> None:
+        """Cut for the epoch now, whatever stands in line, as far as that is possible."""
+        if self.channels is None:
+            return
+        if self.channels.may_cut_at_once and isinstance(self._markers, Aligner):
+            verdict, arrived = self._markers.overtake(epoch)
+            if verdict.abandoned is not None:
+                self._decline(verdict.abandoned, f"subsumed by epoch {epoch}")
+            if verdict.action is Action.SNAPSHOT:
+                now = self._ports.clock.monotonic()
+                since = self._aligning_since.pop(epoch, now)
+                self.gate.unblock_all()
+                self._cut(epoch, now - since, arrived)
+        self.channels.overtake(epoch)
+
+    def on_overtaken(self, channel: ChannelId, epoch: Epoch, sequence: int) -> None:
+        """A sender has cut for the epoch: it may be the first to say so."""
+        self.on_overtake(epoch)
+        assert self.channels is not None
+        self.channels.on_overtaken(self.gate.number_of(channel), epoch, sequence)
+
+    def _cut(self, epoch: Epoch, alignment_s: float, arrived: set[int] | None) -> None:
+        """Cut between what was taken and what was not; ``arrived`` is where the marker has come,
+        if it is not everywhere."""
         started = self._ports.clock.monotonic()
         for member in self.members:
             member.operator.before_marker(epoch)
         self._broadcast(epoch)
         cuts = [(member, member.freeze(epoch)) for member in self.members]
+        if self.channels is not None:
+            late = (
+                self.channels.begin(epoch)
+                if arrived is None
+                else self.channels.begin_at_once(epoch, arrived)
+            )
+            cuts[0] = (cuts[0][0], replace(cuts[0][1], channels=late))
+            self.channels.overtake_if_told(epoch)
         now = self._ports.clock.monotonic()
         self._durability.begin(PendingEpoch(epoch, cuts, alignment_s, now - started, now))
 
@@ -311,9 +357,13 @@ class Task:
         self._triggers = [waiting for waiting in self._triggers if waiting[0] != epoch]
         for member in self.members:
             member.operator.on_abort(epoch)
+        if self.channels is not None:
+            self.channels.drop(epoch)
         self._durability.abort(epoch)
 
     def on_complete(self, epoch: Epoch) -> None:
+        if self.channels is not None:
+            self.channels.finished(epoch)
         for member in self.members:
             member.operator.on_complete(epoch)
         self._durability.compact(self.members, self._longest_chain)

@@ -27,6 +27,8 @@ from mainstay.runtime.messages import (
     Epoch,
     EpochComplete,
     Metrics,
+    Overtake,
+    Overtaken,
     Ready,
     Release,
     SinkCommitted,
@@ -80,6 +82,7 @@ class Worker:
             ports,
             deployment.tuning,
             self._transmit,
+            self._announce,
             self._grant,
             self._fail,
         )
@@ -140,6 +143,20 @@ class Worker:
         else:
             data = Data(self.attempt, channel, sequence, element, size_bytes)
             self._ports.send(receiver, data)
+
+    def _announce(self, channel: ChannelId, epoch: Epoch, sequence: int) -> None:
+        receiver = self._receivers[channel]
+        message = Overtaken(self.attempt, channel, epoch, sequence)
+        if receiver == self.number:
+            self._on_overtaken(message)
+        else:
+            self._ports.send(receiver, message)
+
+    def _on_overtaken(self, message: Overtaken) -> None:
+        gate = self._gates[message.channel]
+        for task in self.tasks:
+            if task.gate is gate:
+                task.on_overtaken(message.channel, message.epoch, message.sequence)
 
     def _grant(self, channel: ChannelId, size_bytes: int) -> None:
         sender = self._sending_worker[channel]
@@ -251,6 +268,11 @@ class Worker:
             case Trigger(_, epoch, is_last):
                 for task in self._source_tasks():
                     task.on_trigger(epoch, is_last=is_last)
+            case Overtake(_, epoch):
+                for task in self.tasks:
+                    task.on_overtake(epoch)
+            case Overtaken():
+                self._on_overtaken(message)
             case Drain():
                 for task in self._source_tasks():
                     task.drain()
