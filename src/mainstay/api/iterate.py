@@ -80,7 +80,8 @@ def _body_of(body: Callable[[Stream], Any], head: Stream, where: str) -> tuple[S
             f"{where}: the body of the loop must return two streams, (feedback, output), not "
             f"{made!r}."
         )
-    return made
+    feedback, output = made
+    return feedback, output
 
 
 def _check_feedback(

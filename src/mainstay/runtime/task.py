@@ -88,7 +88,7 @@ class Task:
         self.watermark_us: int | None = None
         self._time = GateClock(len(gate.channels))
         self._rows = 0
-        self._gave_all = False
+        self._has_more = False
         self._is_held = False
         self._is_drained = False
 
@@ -119,7 +119,7 @@ class Task:
     @property
     def is_pressed(self) -> bool:
         """Whether more is waiting to be done: then what it emits may wait for company."""
-        return self._gave_all or self.gate.is_ready or self._has_feedback
+        return self._has_more or self.gate.is_ready or self._has_feedback
 
     @property
     def _has_feedback(self) -> bool:
@@ -152,10 +152,11 @@ class Task:
         started = self._ports.clock.monotonic()
         asked = self._slices.rows
         rows = source.poll(asked, begin=not self._triggers and not self._is_drained)
-        self._gave_all = rows is not None and rows >= asked
+        now = self._ports.clock.monotonic()
+        self._has_more = bool(rows) and source.has_more(now)
         if rows:
             self._rows += rows
-            self._slices.took(rows, self._ports.clock.monotonic() - started)
+            self._slices.took(rows, now - started)
         watermark = source.next_watermark(started)
         self._on_time(watermark)
         return rows is not None or watermark is not None
