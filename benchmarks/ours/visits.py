@@ -53,9 +53,9 @@ class Relay(RunningTotal):
     def __init__(self, pages: int) -> None:
         self.pages = pages
 
-    def process(self, row: Any, ctx: Any) -> Iterator[tuple[int, int]]:
-        for key, _ in super().process(row, ctx):
-            yield relayed(key, self.pages), row.amount
+    def process(self, row: Any, ctx: Any) -> tuple[int, int]:
+        key, _ = super().process(row, ctx)
+        return relayed(key, self.pages), row.amount
 
 
 def relayed(page: Any, pages: int) -> Any:

@@ -23,6 +23,7 @@ from mainstay.runtime.slices import SliceSize
 from mainstay.runtime.spec import JobSpec, TaskSpec, Tuning
 from mainstay.runtime.stateful import StatefulOperator
 from mainstay.runtime.task import Task
+from mainstay.runtime.windows import Windows
 from mainstay.snapshot.operator_files import OperatorFiles
 from mainstay.state.keygroups import range_of
 
@@ -46,7 +47,9 @@ class Assembler:
         members = [self._member(spec, number) for number in range(len(spec.operators))]
         outputs = [self._output(spec, number) for number in range(len(spec.outputs))]
         self._wire(spec, members, outputs)
-        gate = Gate(self._inputs(spec), self.grant, max(1, self.tuning.window_bytes // 4))
+        inputs = self._inputs(spec)
+        most, least = self.tuning.window_bytes, self.tuning.least_window_bytes
+        gate = Gate(inputs, self.grant, Windows(most, least, len(inputs)))
         bounds = [member.operator.max_slice_rows for member in members]
         most = min([self.tuning.max_slice_rows, *(b for b in bounds if b is not None)])
         slices = SliceSize(self.tuning.slice_s, self.tuning.first_slice_rows, most)

@@ -208,6 +208,7 @@ class Tuning:
     """Sizes that trade throughput against latency and memory."""
 
     window_bytes: int = 1 << 20
+    least_window_bytes: int = 1 << 16
     batch_rows: int = 8192
     slice_s: float = 0.003
     first_slice_rows: int = 64

@@ -178,7 +178,7 @@ class Task:
             port, batch = replayed
             self._process(batch, port)
         else:
-            self._take(*self.gate.take(self._slices.rows))
+            self._take(*self.gate.take(self._slices.rows, self._ports.clock.monotonic()))
         return True
 
     def _step_loop(self, head: LoopHead) -> bool:
