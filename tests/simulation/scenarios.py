@@ -391,10 +391,8 @@ class Scenario:
         every_s = max(scenario.snapshots.every_s, 0.02)
         snapshots = replace(scenario.snapshots, alignment_timeout_s=timeout_s, every_s=every_s)
         tuning = replace(scenario.tuning, window_bytes=random.choice([1, 200, 2000]))
-        sizes = (scenario.parallelism, scenario.rescaled_to or 1, *scenario.settings.rescales)
-        puts_off = scenario.puts_off and max(sizes) < 3
         return replace(
-            scenario, mode="unaligned", snapshots=snapshots, tuning=tuning, puts_off=puts_off
+            scenario, mode="unaligned", snapshots=snapshots, tuning=tuning, puts_off=False
         )
 
     @staticmethod
