@@ -7,13 +7,14 @@ unblock. Anything emitted on account of the epoch comes before the marker.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 
 from mainstay.runtime.alignment import Action, Aligner, MarkerHandler
 from mainstay.runtime.channel_state import TaskChannels
+from mainstay.runtime.connector import Split
 from mainstay.runtime.durability import Durability, PendingEpoch
 from mainstay.runtime.gate import Gate
 from mainstay.runtime.messages import (
@@ -42,6 +43,29 @@ from mainstay.runtime.stateful import StatefulOperator
 from mainstay.runtime.status import Problem
 from mainstay.runtime.watermarks import LAST, GateClock
 from mainstay.snapshot.manifest import SubtaskState
+
+
+@dataclass(frozen=True, slots=True)
+class _Trigger:
+    """An epoch for which the cut of a source is still to be taken."""
+
+    epoch: Epoch
+    is_last: bool
+
+    def take(self, task: Task) -> None:
+        task.take_trigger(self)
+
+
+@dataclass(frozen=True, slots=True)
+class _Assignment:
+    """Splits that came behind a trigger."""
+
+    splits: tuple[Split, ...]
+    last: bool
+    epoch: Epoch | None = None
+
+    def take(self, task: Task) -> None:
+        task.take_splits(self)
 
 
 class Task:
@@ -82,7 +106,8 @@ class Task:
         self._outside = [
             m.operator for m in members if isinstance(m.operator, SourceOperator | SinkOperator)
         ]
-        self._triggers: list[tuple[Epoch, bool]] = []
+        self._triggers: list[_Trigger | _Assignment] = []
+        """Triggers that wait for the end of a split, and what came after them, in order."""
         self.channels: TaskChannels | None = None
         """Set where snapshots may be unaligned."""
         self.watermark_us: int | None = None
@@ -268,15 +293,30 @@ class Task:
 
         After the last epoch nothing is read: it would only be thrown away.
         """
-        self._triggers.append((epoch, is_last))
+        self._triggers.append(_Trigger(epoch, is_last))
         if not (isinstance(self._head, SourceOperator) and self._head.is_mid_split):
             self._take_triggers()
 
+    def assign(self, splits: tuple[Split, ...], *, last: bool) -> None:
+        """Splits for the source. Those that come after a trigger are not in its cut, as they are not
+        in the notes that the coordinator took with it."""
+        assignment = _Assignment(splits, last)
+        if self._triggers:
+            self._triggers.append(assignment)
+        else:
+            assignment.take(self)
+
     def _take_triggers(self) -> None:
-        triggers, self._triggers = self._triggers, []
-        for epoch, is_last in triggers:
-            self._snapshot(epoch, alignment_s=0.0)
-            self._is_held = self._is_held or is_last
+        waiting, self._triggers = self._triggers, []
+        for each in waiting:
+            each.take(self)
+
+    def take_trigger(self, trigger: _Trigger) -> None:
+        self._snapshot(trigger.epoch, alignment_s=0.0)
+        self._is_held = self._is_held or trigger.is_last
+
+    def take_splits(self, assignment: _Assignment) -> None:
+        self._head.assign(assignment.splits, last=assignment.last)
 
     def hold(self) -> None:
         """Read nothing at all: the attempt starts from the epoch that the job halts with."""
@@ -355,7 +395,9 @@ class Task:
         if self._markers.on_abort(epoch):
             self.gate.unblock_all()
         self._aligning_since.pop(epoch, None)
-        self._triggers = [waiting for waiting in self._triggers if waiting[0] != epoch]
+        self._triggers = [waiting for waiting in self._triggers if waiting.epoch != epoch]
+        if not any(isinstance(waiting, _Trigger) for waiting in self._triggers):
+            self._take_triggers()
         for member in self.members:
             member.operator.on_abort(epoch)
         if self.channels is not None:

@@ -36,7 +36,6 @@ from mainstay.runtime.messages import (
 )
 from mainstay.runtime.operators.loop import LoopHead, LoopTail
 from mainstay.runtime.operators.sink import SinkOperator
-from mainstay.runtime.operators.source import SourceOperator
 from mainstay.runtime.output import OutputChannel
 from mainstay.runtime.ports import COORDINATOR, Ports
 from mainstay.runtime.spec import JobSpec, Tuning
@@ -288,17 +287,17 @@ class Worker:
             case SinkCommitted(_, uid, epoch):
                 self._sink_committed(uid, epoch)
             case AssignSplits(_, uid, _, splits, last):
-                self._source(uid).assign(splits, last=last)
+                self._source_task(uid).assign(splits, last=last)
             case Release():
                 self._release()
 
     def _source_tasks(self) -> list[Task]:
         return [task for task in self.tasks if task.spec.is_source]
 
-    def _source(self, uid: str) -> SourceOperator:
-        for member in self._members():
-            if member.uid == uid and isinstance(member.operator, SourceOperator):
-                return member.operator
+    def _source_task(self, uid: str) -> Task:
+        for task in self._source_tasks():
+            if task.members[0].uid == uid:
+                return task
         raise KeyError(f"worker {self.number} has no source {uid!r}")
 
     def _sink_committed(self, uid: str, epoch: Epoch) -> None:

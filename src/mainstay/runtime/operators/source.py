@@ -252,6 +252,7 @@ class SourceOperator(Operator):
         reading.retry.failed(now, error)
         assert reading.retry.at is not None
         reading.quiet_until = reading.retry.at
+        reading.is_begun = reading.offset is not None or reading.to_skip > 0
         self._close(reading)
 
     def _take(self, reading: ReadingSplit, polled: Polled) -> None:
