@@ -362,7 +362,10 @@ class RunningAttempt:
         """Give an epoch up. The job goes on, unless too many failed in a row."""
         if epoch not in self.book.pending:
             return
-        self._owner.recorded([self.book.fail(epoch, self._ports.clock.monotonic(), reason)])
+        now = self._ports.clock.monotonic()
+        # A target that is away is waited for, however many epochs that takes.
+        counts = not self._is_held_up_by_sinks(now)
+        self._owner.recorded([self.book.fail(epoch, now, reason, counts=counts)])
         self.send_all(AbortEpoch(self.number, epoch))
         if self.book.has_failed_too_often:
             self._fail(

@@ -184,9 +184,9 @@ class EpochBook:
         subsumed = [self._close(n, now, "subsumed", f"by epoch {epoch}") for n in sorted(older)]
         return self._record(pending, now, "complete"), subsumed
 
-    def fail(self, epoch: Epoch, now: float, reason: str) -> EpochRecord:
+    def fail(self, epoch: Epoch, now: float, reason: str, *, counts: bool = True) -> EpochRecord:
         """Close an epoch that will not be completed. Its segments go with the next one."""
-        self.failures_in_a_row += 1
+        self.failures_in_a_row += counts
         return self._close(epoch, now, "failed", reason)
 
     def _close(self, epoch: Epoch, now: float, status: str, reason: str) -> EpochRecord:

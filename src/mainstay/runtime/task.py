@@ -123,16 +123,17 @@ class Task:
         """Do one small thing if outputs have room for what it may emit."""
         if self.channels is not None:
             self.channels.tick()
+        now = self._ports.clock.monotonic()
+        # Before an epoch is declined on that account: one that waits for a target is no failure.
+        self._report_problems(now)
         progressed = self._durability.step()
         self._durability.tend(self._databases)
-        now = self._ports.clock.monotonic()
         for member in self.members:
             progressed = member.operator.tick(now) or progressed
         for expiry in self._expiries:
             if expiry.tick(now):
                 self._spill()
         self._report_confirmed()
-        self._report_problems(now)
         if not self._has_room():
             return progressed
         if isinstance(self._head, SourceOperator):
@@ -298,8 +299,8 @@ class Task:
             self._take_triggers()
 
     def assign(self, splits: tuple[Split, ...], *, last: bool) -> None:
-        """Splits for the source. Those that come after a trigger are not in its cut, as they are not
-        in the notes that the coordinator took with it."""
+        """Splits for the source. Those that come after a trigger are not in its cut, because they
+        are not in the notes that the coordinator took with it."""
         assignment = _Assignment(splits, last)
         if self._triggers:
             self._triggers.append(assignment)
