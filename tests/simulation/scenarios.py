@@ -16,13 +16,16 @@ from typing import Any
 from unittest.mock import patch
 
 import mainstay as ms
+from mainstay.api import iterate
 from mainstay.plan.chained import chain
 from mainstay.plan.check import check_graph
 from mainstay.plan.physical import expand
+from mainstay.runtime import feedback
 from mainstay.runtime.operators import aggregate
 from mainstay.runtime.options import JobOptions, RestartOptions, RestoreOptions, SnapshotOptions
 from mainstay.runtime.spec import Tuning
 from mainstay.runtime.status import Status
+from mainstay.snapshot import units
 from mainstay.snapshot.memory_storage import MemoryStorage
 from mainstay.state.backends import heap_columns, heap_tables
 from mainstay.testing.inspect import committed_state
@@ -171,6 +174,75 @@ def aggregates(env: Any, source: Any) -> None:
     start.key_by("key").process(Ledger(), ROW, uid="ledger").sink(ms.connectors.Memory(), uid="out")
 
 
+class Around(ms.KeyedProcess):
+    """Takes one from the rounds that a row has left, and counts how often it sees the row."""
+
+    visits = ms.MapState("long", "long")
+
+    def process(self, row: Any, ctx: Any) -> Any:
+        self.visits.put(row.id, (self.visits.get(row.id) or 0) + 1)
+        yield one_round_less(row)
+
+
+def one_round_less(row: Any) -> tuple[Any, ...]:
+    return (*tuple(row)[:-1], row.other - 1)
+
+
+def ledger(stream: Any) -> None:
+    stream.key_by("key").process(Ledger(), ROW, uid="ledger").sink(
+        ms.connectors.Memory(), uid="out"
+    )
+
+
+def a_loop(env: Any, source: Any) -> None:
+    """Each row goes round as often as it says, with state of its key in the loop."""
+
+    def body(head: Any) -> Any:
+        stepped = head.key_by("key").process(Around(), ROW, uid="around")
+        back = stepped.filter(lambda row: row.other >= 0, uid="back")
+        return back, stepped.filter(lambda row: row.other < 0, uid="on")
+
+    ledger(source("in").iterate(body, uid="loop"))
+
+
+def two_loops(env: Any, source: Any) -> None:
+    """The first is one chain from its head to its tail, the second goes through a shuffle."""
+
+    def first(head: Any) -> Any:
+        stepped = head.map(one_round_less, ROW, uid="step")
+        back = stepped.filter(lambda row: row.other >= 1, uid="back1")
+        return back, stepped.filter(lambda row: row.other < 1, uid="on1")
+
+    def second(head: Any) -> Any:
+        stepped = head.rebalance().map(one_round_less, ROW, uid="step2")
+        back = stepped.filter(lambda row: row.other >= -4, uid="back2")
+        return back, stepped.filter(lambda row: row.other < -4, uid="on2")
+
+    once = source("in").union(source("in2")).iterate(first, uid="loop1")
+    ledger(once.iterate(second, uid="loop2"))
+
+
+def nested_loops(env: Any, source: Any) -> None:
+    """Rows with an odd number of rounds left go round in the inner loop, others in the outer."""
+
+    def inner(head: Any) -> Any:
+        stepped = head.key_by("key").process(Around(), ROW, uid="around")
+        back = stepped.filter(lambda row: row.other >= 0 and row.other % 2 == 0, uid="inner")
+        return back, stepped.filter(lambda row: row.other < 0 or row.other % 2, uid="leave")
+
+    def outer(head: Any) -> Any:
+        stepped = head.rebalance().iterate(inner, uid="inner-loop")
+        back = stepped.filter(lambda row: row.other >= 0, uid="outer")
+        return back, stepped.filter(lambda row: row.other < 0, uid="on")
+
+    ledger(source("in").iterate(outer, uid="outer-loop"))
+
+
+LOOPS: dict[str, tuple[Callable[[Any, Any], None], tuple[str, ...]]] = {
+    "loop": (a_loop, ("in",)),
+    "two_loops": (two_loops, ("in", "in2")),
+    "nested_loops": (nested_loops, ("in",)),
+}
 GRAPHS: dict[str, tuple[Callable[[Any, Any], None], tuple[str, ...]]] = {
     "chain": (a_chain, ("in",)),
     "fan_in": (fan_in, ("in", "in2", "in3")),
@@ -179,6 +251,7 @@ GRAPHS: dict[str, tuple[Callable[[Any, Any], None], tuple[str, ...]]] = {
     "broadcast_side": (broadcast_side, ("in", "in2")),
     "aggregates": (aggregates, ("in",)),
 }
+BUILT = GRAPHS | LOOPS
 COUNTED = {"broadcast_side": ("in",)}
 """Graphs of which only some inputs end in the ledger."""
 
@@ -298,6 +371,30 @@ class Scenario:
             return PutOffMemory if self.global_sink else LocalPutOffMemory
         return ms.connectors.Memory if self.global_sink else LocalMemory
 
+    @property
+    def has_loops(self) -> bool:
+        return self.graph in LOOPS
+
+    @staticmethod
+    def looped(seed: int) -> Scenario:
+        """The same, but for a graph with loops."""
+        graph = Random(f"loops-{seed}").choice(sorted(LOOPS))
+        return replace(Scenario.of(seed), graph=graph)
+
+    @staticmethod
+    def unaligned(seed: int) -> Scenario:
+        """The same with markers that overtake rows, at once or after a while; a third has loops."""
+        random = Random(f"unaligned-{seed}")
+        scenario = Scenario.looped(seed) if random.random() < 0.3 else Scenario.of(seed)
+        timeout_s = random.choice([0.0, 0.0, 0.01, 0.05])
+        # Cuts are quick, and a target that fails at each of them would let none be completed.
+        every_s = max(scenario.snapshots.every_s, 0.02)
+        snapshots = replace(scenario.snapshots, alignment_timeout_s=timeout_s, every_s=every_s)
+        tuning = replace(scenario.tuning, window_bytes=random.choice([1, 200, 2000]))
+        return replace(
+            scenario, mode="unaligned", snapshots=snapshots, tuning=tuning, puts_off=False
+        )
+
     @staticmethod
     def of(seed: int) -> Scenario:
         random = Random(seed)
@@ -329,6 +426,7 @@ class Scenario:
             ),
             tuning=Tuning(
                 window_bytes=random.choice([1, 200, 2000, 1 << 20]),
+                least_window_bytes=asked.choice([1, 100, 1 << 16]),
                 batch_rows=random.choice([1, 4, 32]),
                 first_slice_rows=random.randint(1, 6),
                 max_slice_rows=6,
@@ -387,13 +485,16 @@ def play(scenario: Scenario, *, crash_free: bool = False) -> Outcome:
         patch.object(heap_columns, "SLICE_ROWS", 1),
         patch.object(aggregate, "GATHERED_ROWS", (1, 5, 1 << 15)[scenario.seed % 3]),
         patch.object(aggregate, "PASSED_ON", scenario.seed % 4),
+        patch.object(feedback, "CHUNK_BYTES", (200, 1 << 20)[scenario.seed % 2]),
+        patch.object(iterate, "MEMORY_BYTES", (300, 1 << 20)[scenario.seed % 4 // 2]),
+        patch.object(units, "MOST_IN_MANIFEST", (300, 1 << 16)[scenario.seed % 8 // 4]),
     ):
         return _play(scenario, crash_free)
 
 
 def _play(scenario: Scenario, crash_free: bool) -> Outcome:
     _away.seed(scenario.seed)
-    _, names = GRAPHS[scenario.graph]
+    _, names = BUILT[scenario.graph]
     given = {name: rows_for(scenario, name, 1000 * n) for n, name in enumerate(names, 1)}
     kind = BlockingRows if scenario.blocking else CoarseRows
     sources = {name: kind(ROW, rows, splits=scenario.splits) for name, rows in given.items()}
@@ -437,7 +538,7 @@ class Run:
             max_parallelism=scenario.max_parallelism,
             mode=scenario.mode,
         )
-        build, _ = GRAPHS[scenario.graph]
+        build, _ = BUILT[scenario.graph]
         build(env, lambda name: env.source(self.sources[name], uid=name))
         graph, sinks = replaced(env.graph(), {}, scenario.make_sink)
         check_graph(graph)
@@ -590,7 +691,7 @@ def check_order(graph: str, seen: list[int], rows: dict[int, tuple[Any, ...]], s
     last: dict[Any, int] = {}
     for number in seen:
         _, split, position, _, other = rows[number]
-        if graph == "diamond" and number % 2:
+        if graph in LOOPS or (graph == "diamond" and number % 2):
             continue  # dealt out in turn: they take many paths
         path = (split, other) if graph in ("two_shuffles", "broadcast_side") else split
         assert last.get(path, -1) < position, f"{number} is out of order in {seen}\n{story()}"
@@ -602,6 +703,11 @@ def check_operator_state(outcome: Outcome, rows: list[tuple[Any, ...]]) -> None:
     if outcome.scenario.graph == "diamond":
         passed = sorted(n for units in outcome.state("numbered", "passed") for n in units)
         assert passed == sorted(row[0] for row in rows if row[0] % 2 == 0), story()
+    if outcome.scenario.graph in ("loop", "nested_loops"):
+        visits: dict[int, int] = {}
+        for of_key in outcome.state("around", "visits").values():
+            visits.update(of_key)
+        assert visits == {row[0]: row[4] + 1 for row in rows}, story()
     if outcome.scenario.graph == "two_shuffles":
         totals = Counter(row[4] for row in rows)
         assert outcome.state("batches", "total") == dict(totals), story()

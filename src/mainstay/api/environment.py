@@ -22,6 +22,7 @@ from mainstay.api.data_sources import as_source
 from mainstay.api.graph import GraphBuilder, named
 from mainstay.api.job import Job
 from mainstay.api.options import Restart, Snapshots, whole_number
+from mainstay.api.source_stream import SourceStream
 from mainstay.api.stream import Stream
 from mainstay.api.watermark import Watermark
 from mainstay.errors import GraphError, RestoreError
@@ -108,6 +109,8 @@ class Environment:
             states=(SPLITS,),
             source=source,
         )
+        if source.malformed_column is not None:
+            return SourceStream(self._builder, operator, source.malformed_column)
         return Stream(self._builder, schema, ((operator.id, Forward()),))
 
     def from_dataframe(self, df: Any, *, uid: str, parallelism: int | None = None) -> Stream:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -11,7 +12,7 @@ from mainstay.api.options import whole_number
 from mainstay.errors import GraphError
 from mainstay.plan.logical import Input, LogicalGraph, LogicalOperator
 from mainstay.runtime.connector import Sink, Source
-from mainstay.runtime.spec import KeySpec, OperatorFactory
+from mainstay.runtime.spec import KeySpec, LoopEnd, OperatorFactory
 from mainstay.state.declaration import StateInfo
 
 
@@ -24,6 +25,8 @@ class GraphBuilder:
         self.operators: list[LogicalOperator] = []
         self._names: Counter[str] = Counter()
         self._uids: dict[str, LogicalOperator] = {}
+        self.to_check: list[Callable[[], None]] = []
+        """What has to hold of the graph when it is whole."""
 
     def add(
         self,
@@ -38,6 +41,8 @@ class GraphBuilder:
         key: KeySpec | None = None,
         source: Source | None = None,
         sink: Sink | None = None,
+        loop: LoopEnd | None = None,
+        is_loop_head: bool = False,
         beside: int | None = None,
     ) -> LogicalOperator:
         """Add an operator; one that is ``beside`` another has that one's parallelism."""
@@ -45,9 +50,10 @@ class GraphBuilder:
         if beside is not None:
             parallelism = self.operators[beside].parallelism
             follows_job = self.operators[beside].follows_job
+        own = self._free_uid(name) if uid is None else self._checked_uid(uid, name)
         operator = LogicalOperator(
             id=len(self.operators),
-            uid=self._free_uid(name) if uid is None else self._checked_uid(uid, name),
+            uid=own,
             has_own_uid=uid is not None,
             name=name,
             factory=factory,
@@ -58,6 +64,7 @@ class GraphBuilder:
             key=key,
             source=source,
             sink=sink,
+            loop=LoopEnd(own, is_head=True) if is_loop_head else loop,
             follows_job=follows_job,
         )
         self.operators.append(operator)
@@ -96,6 +103,8 @@ class GraphBuilder:
         return uid
 
     def graph(self, max_parallelism: int, mode: str) -> LogicalGraph:
+        for check in self.to_check:
+            check()
         return LogicalGraph(tuple(self.operators), max_parallelism, mode)
 
 

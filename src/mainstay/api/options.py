@@ -29,6 +29,8 @@ class Snapshots:
     timeout: str | float = "10min"
     min_pause: str | float = "0s"
     tolerable_failures: int = 3
+    alignment_timeout: str | float = "0s"
+    """With ``mode="unaligned"``: how long markers wait in line before they overtake rows."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.dir, str | os.PathLike) or not os.fspath(self.dir):
@@ -43,6 +45,7 @@ class Snapshots:
             retain=whole_number(self.retain, "retain"),
             timeout_s=seconds(self.timeout, "timeout", positive=True),
             min_pause_s=seconds(self.min_pause, "min_pause"),
+            alignment_timeout_s=seconds(self.alignment_timeout, "alignment_timeout"),
             tolerable_failures=whole_number(self.tolerable_failures, "tolerable_failures", least=0),
         )
 

@@ -26,6 +26,7 @@ from mainstay.api.connect import ConnectedStreams
 from mainstay.api.data_sources import as_sink
 from mainstay.api.functions import KeyedBatchProcess, KeyedProcess, Process
 from mainstay.api.graph import GraphBuilder, column_number, named
+from mainstay.api.iterate import iterate
 from mainstay.api.reduce import RunningReduce, reduced_state
 from mainstay.errors import GraphError
 from mainstay.plan.logical import Input, LogicalOperator
@@ -281,6 +282,34 @@ class Stream:
         """Two inputs for one function; the right one must be broadcast, or both keyed."""
         self._check_beside(other, "connect")
         return ConnectedStreams(self, other)
+
+    def iterate(
+        self,
+        body: Callable[[Stream], tuple[Stream, Stream]],
+        *,
+        uid: str | None = None,
+        parallelism: int | None = None,
+        round_column: str | None = None,
+        max_rounds: int | None = None,
+        memory: int | None = None,
+    ) -> Stream:
+        """A loop. ``body`` gets the rows that enter it and those that come back, as one stream, and
+        returns two: what goes back, of the same schema, and what goes on.
+
+        Rows on their way back are part of snapshots. A bounded job ends when no row is left in any
+        loop. ``round_column`` is counted up by one whenever a row goes back; with ``max_rounds``
+        rows that have been around as often do not. ``memory`` bytes of rows wait for their turn
+        in each worker; further ones wait in the job's storage.
+        """
+        return iterate(
+            self,
+            body,
+            uid=uid,
+            parallelism=parallelism,
+            round_column=round_column,
+            max_rounds=max_rounds,
+            memory=memory,
+        )
 
     # ------------------------------------------------------------ ends
 

@@ -68,7 +68,7 @@ def chain(graph: LogicalGraph) -> ChainedGraph:
 
 
 def _joins(operator: LogicalOperator, graph: LogicalGraph) -> bool:
-    if len(operator.inputs) != 1:
+    if len(operator.inputs) != 1 or (operator.loop is not None and operator.loop.is_head):
         return False
     given = operator.inputs[0]
     before = graph.operator(given.upstream)

@@ -12,7 +12,7 @@ from mainstay.errors import GraphError
 from mainstay.plan.logical import LogicalGraph, LogicalOperator
 from mainstay.state.keygroups import MAX_MAX_PARALLELISM
 
-MODES = ("exactly_once", "at_least_once")
+MODES = ("exactly_once", "at_least_once", "unaligned")
 
 
 def check_graph(graph: LogicalGraph) -> None:
@@ -58,7 +58,7 @@ def _check_uids(graph: LogicalGraph) -> None:
 def _check_ends(graph: LogicalGraph) -> None:
     read = {given.upstream for operator in graph.operators for given in operator.inputs}
     for operator in graph.operators:
-        if not operator.is_sink and operator.id not in read:
+        if not operator.is_end and operator.id not in read:
             raise GraphError(
                 f"nothing reads what operator {operator.uid!r} ({operator.name}) emits. End the "
                 "stream with .sink(...), or leave the operator out."

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from mainstay.runtime.connector import Sink, Source
-from mainstay.runtime.spec import KeySpec, OperatorFactory, Partitioning
+from mainstay.runtime.spec import KeySpec, LoopEnd, OperatorFactory, Partitioning
 from mainstay.state.declaration import StateInfo
 
 
@@ -44,11 +44,17 @@ class LogicalOperator:
     key: KeySpec | None = None
     source: Source | None = None
     sink: Sink | None = None
+    loop: LoopEnd | None = None
     follows_job: bool = False
 
     @property
     def is_sink(self) -> bool:
         return self.sink is not None
+
+    @property
+    def is_end(self) -> bool:
+        """Whether nothing reads what it emits: a sink, or where a loop is closed."""
+        return self.is_sink or (self.loop is not None and not self.loop.is_head)
 
 
 @dataclass(frozen=True, slots=True)

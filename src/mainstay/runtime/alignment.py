@@ -83,6 +83,20 @@ class Aligner:
         self._finish(epoch)
         return Verdict(Action.SNAPSHOT, abandoned)
 
+    def overtake(self, epoch: Epoch) -> tuple[Verdict, set[int]]:
+        """Wait for no more markers: a snapshot is due, if it is not taken or given up already.
+
+        With it come the channels that have delivered their markers.
+        """
+        is_over = epoch <= self._last or epoch in self._aborted
+        if is_over or (self._current is not None and epoch < self._current):
+            return Verdict(Action.IGNORE), set()
+        abandoned, arrived = None, set(self._arrived)
+        if self._current is not None and epoch > self._current:
+            abandoned, arrived = self._give_up(), set()
+        self._finish(epoch)
+        return Verdict(Action.SNAPSHOT, abandoned), arrived
+
     def on_abort(self, epoch: Epoch) -> bool:
         if epoch <= self._last:
             return False

@@ -8,16 +8,23 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from mainstay.runtime.alignment import Aligner, MarkerHandler, Tracker
+from mainstay.runtime.channel_state import (
+    INCOMING,
+    TaskChannels,
+    restore_incoming,
+)
 from mainstay.runtime.gate import Gate, Grant, InputChannel
 from mainstay.runtime.messages import Attempt
 from mainstay.runtime.operators.base import Emit, OperatorContext
-from mainstay.runtime.output import Output, OutputChannel, Transmit
+from mainstay.runtime.output import Announce, Output, OutputChannel, Transmit
 from mainstay.runtime.partition import partitioner_for
 from mainstay.runtime.ports import Ports
 from mainstay.runtime.slices import SliceSize
 from mainstay.runtime.spec import JobSpec, TaskSpec, Tuning
 from mainstay.runtime.stateful import StatefulOperator
 from mainstay.runtime.task import Task
+from mainstay.runtime.windows import Windows
+from mainstay.snapshot.operator_files import OperatorFiles
 from mainstay.state.keygroups import range_of
 
 
@@ -32,6 +39,7 @@ class Assembler:
     ports: Ports
     tuning: Tuning
     transmit: Transmit
+    announce: Announce
     grant: Grant
     fail: Callable[[Exception], None]
 
@@ -39,11 +47,13 @@ class Assembler:
         members = [self._member(spec, number) for number in range(len(spec.operators))]
         outputs = [self._output(spec, number) for number in range(len(spec.outputs))]
         self._wire(spec, members, outputs)
-        gate = Gate(self._inputs(spec), self.grant, max(1, self.tuning.window_bytes // 4))
+        inputs = self._inputs(spec)
+        most, least = self.tuning.window_bytes, self.tuning.least_window_bytes
+        gate = Gate(inputs, self.grant, Windows(most, least, len(inputs)))
         bounds = [member.operator.max_slice_rows for member in members]
         most = min([self.tuning.max_slice_rows, *(b for b in bounds if b is not None)])
         slices = SliceSize(self.tuning.slice_s, self.tuning.first_slice_rows, most)
-        return Task(
+        task = Task(
             spec,
             self.worker,
             self.attempt,
@@ -55,6 +65,9 @@ class Assembler:
             slices,
             self.tuning.max_chain,
         )
+        if self.job.is_unaligned:
+            task.channels = TaskChannels(spec, gate, outputs, self.ports.background)
+        return task
 
     def _member(self, spec: TaskSpec, number: int) -> StatefulOperator:
         groups = range_of(self.worker, spec.parallelism, self.job.max_parallelism)
@@ -78,8 +91,11 @@ class Assembler:
 
     def _output(self, spec: TaskSpec, number: int) -> Output:
         edge = spec.outputs[number]
+        receiver = next(task for task in self.job.tasks if task.id == edge.receiver)
+        may_overtake = self.job.is_unaligned and receiver.takes_channel_state
+        announce = self.announce if may_overtake else None
         channels = [
-            OutputChannel(channel, self.tuning.window_bytes, self.transmit)
+            OutputChannel(channel, self.tuning.window_bytes, self.transmit, announce)
             for channel, _ in edge.outgoing(self.worker)
         ]
         partitioner = partitioner_for(edge, self.worker, self.job.max_parallelism)
@@ -101,6 +117,7 @@ class Assembler:
 
     def open(self, task: Task) -> None:
         """Hand the operators their context; their state must be restored by now."""
+        self._restore_channels(task)
         for member in task.members:
             member.operator.open(
                 OperatorContext(
@@ -115,8 +132,19 @@ class Assembler:
                     member.backend,
                     member.view,
                     member.lists,
+                    OperatorFiles(self.ports.storage, member.uid, self.worker, self.attempt),
                 )
             )
+
+    def _restore_channels(self, task: Task) -> None:
+        """Rows that were on their way go on, before anything else does."""
+        lists = task.members[0].lists
+        if INCOMING.name not in lists:
+            return
+        incoming = lists[INCOMING.name]
+        groups, most = task.members[0].groups, self.job.max_parallelism
+        restore_incoming(task.spec, incoming.get(), task.gate, groups, self.worker, most)
+        incoming.clear()
 
 
 def _into(member: StatefulOperator) -> Emit:

@@ -17,6 +17,7 @@ from mainstay.runtime.committing import manifest_of
 from mainstay.runtime.epochs import EpochBook, EpochRecord, PendingEpoch, Subtask
 from mainstay.runtime.global_commits import GlobalCommits
 from mainstay.runtime.halting import Halt
+from mainstay.runtime.loops import LOOK_S, Loops
 from mainstay.runtime.messages import (
     AbortEpoch,
     Acknowledge,
@@ -25,10 +26,12 @@ from mainstay.runtime.messages import (
     Decline,
     Drain,
     Ended,
+    EndLoops,
     Epoch,
     EpochComplete,
     Metrics,
     OutsideProblem,
+    Overtake,
     Ready,
     Release,
     TaskMetrics,
@@ -117,6 +120,7 @@ class RunningAttempt:
         self._commits = GlobalCommits(
             job, number, options.lineage, ports, self.send_all, self._fail
         )
+        self._loops = Loops(job)
         self._final: PendingEpoch | None = None
         self._halt: Halt | None = None
         self._is_draining = False
@@ -218,6 +222,7 @@ class RunningAttempt:
             self._abort(epoch, f"not complete after {self._options.snapshots.timeout_s} s")
         if not self.is_running():
             return
+        self._overtake_if_due(now)
         self._sourcing.tick(now)
         self._commits.tick(now)
         self._drain_if_asked()
@@ -230,6 +235,7 @@ class RunningAttempt:
         if not self.is_running():
             return None
         times = [self.book.next_timeout(), self._sourcing.deadline(), self._commits.deadline()]
+        times += [pending.overtake_at for pending in self.book.pending.values()]
         if self._final is None and not self.book.final_is_pending:
             times.append(self._next_trigger())
         return min((time for time in times if time is not None), default=None)
@@ -242,11 +248,26 @@ class RunningAttempt:
         if due is None or (now < due and not has_ended) or self.book.final_is_pending:
             return
         notes, wall = self._sourcing.notes(), self._ports.clock.wall()
+        # What a savepoint holds must be readable by any program: no rows on their way.
+        wanted = self._owner.wanted_epoch()
+        is_saving = wanted is not None and self.book.next_epoch >= wanted
         # Input that was drained has not come to its end: there is more of it.
         is_final = has_ended and not self._is_draining
         is_last = self._halt is not None and not is_final and has_ended == self._halt.drain
         pending = self.book.begin(now, wall, notes, is_final=is_final, is_last=is_last)
+        self._loops.triggered(pending.epoch, self._progress.ended)
         self.send_all(Trigger(self.number, pending.epoch, is_last))
+        if self._job.is_unaligned and not is_saving:
+            pending.overtake_at = now + self._options.snapshots.alignment_timeout_s
+            self._overtake_if_due(now)
+
+    def _overtake_if_due(self, now: float) -> None:
+        """Markers that are not there by now go before the rows that they wait behind."""
+        for pending in self.book.pending.values():
+            if pending.overtake_at is not None and now >= pending.overtake_at:
+                pending.overtake_at = None
+                pending.is_unaligned = True
+                self.send_all(Overtake(self.number, pending.epoch))
 
     def _next_trigger(self) -> float | None:
         is_halting = self._halt is not None and not self._halt.drain
@@ -254,6 +275,8 @@ class RunningAttempt:
         is_wanted = wanted is not None and all(epoch < wanted for epoch in self.book.pending)
         if is_halting or is_wanted:
             return self.book.next_urgent_trigger()
+        if self._loops.wants_epoch(self._progress.ended):
+            return self.book.next_trigger_within(LOOK_S)
         return self.book.next_trigger()
 
     def _on_acknowledge(self, message: Acknowledge) -> None:
@@ -321,6 +344,8 @@ class RunningAttempt:
         self.send_all(EpochComplete(self.number, pending.epoch))
         self._commits.epoch_complete(manifest)
         self._sourcing.epoch_complete(manifest)
+        if self._loops.is_ended_by(manifest):
+            self.send_all(EndLoops(self.number))
         if pending.is_final or pending.is_last:
             self._final = pending
         self.commit_next()
@@ -337,7 +362,10 @@ class RunningAttempt:
         """Give an epoch up. The job goes on, unless too many failed in a row."""
         if epoch not in self.book.pending:
             return
-        self._owner.recorded([self.book.fail(epoch, self._ports.clock.monotonic(), reason)])
+        now = self._ports.clock.monotonic()
+        # A target that is away is waited for, however many epochs that takes.
+        counts = not self._is_held_up_by_sinks(now)
+        self._owner.recorded([self.book.fail(epoch, now, reason, counts=counts)])
         self.send_all(AbortEpoch(self.number, epoch))
         if self.book.has_failed_too_often:
             self._fail(

@@ -78,6 +78,9 @@ class Source(ABC):
     """How many splits a subtask reads at a time; None for all, as endless splits need."""
     replan_s: float | None = 1.0
     """How long after a plan an unbounded source is planned again; None where that is never."""
+    malformed_column: str | None = None
+    """The column of the schema that tells of records which could not be read, if there is one: a
+    struct of position, error and raw, null for all others."""
     atomic_splits: bool = False
     """Whether a split that was begun is read to its end before a snapshot is taken: for splits
     that would not give the same rows in the same order again."""

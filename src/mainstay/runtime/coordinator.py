@@ -250,7 +250,7 @@ class Coordinator:
             attempt=history.next_attempt,
             leader=self._leader,
             restored_from=manifest.epoch if manifest is not None and is_own else None,
-            lineage=self._lineage(history, origin),
+            lineage=self._lineage(history),
             job=self._options.name,
             max_parallelism=self._job.max_parallelism,
             hash_id=HASH_ID,
@@ -260,12 +260,15 @@ class Coordinator:
         )
         self._claims.claim(begin, lambda: self._begun(begin, plan, manifest), self._try_again)
 
-    def _lineage(self, history: History, origin: str | None) -> str:
-        """The name by which sinks know the job: a job that begins elsewhere is another one."""
+    def _lineage(self, history: History) -> str:
+        """The name by which sinks know the job: each new history is another one.
+
+        Its attempts and epochs are counted from one again, so that a sink which went by the job's
+        name alone would take new rows for rows it has had.
+        """
         if history.last_begin is not None:
             return history.last_begin.lineage
-        lineage = self._options.lineage
-        return lineage if origin is None else f"{lineage}-{self._leader[:12]}"
+        return f"{self._options.lineage}-{self._leader[:12]}"
 
     def _restore_plan(self, manifest: Manifest | None, origin: str | None) -> RestorePlan:
         if manifest is None:

@@ -43,7 +43,7 @@ class PendingEpoch:
     @property
     def failure(self) -> str | None:
         """Why a late part of it was given up; None if none was."""
-        failures = (cut.late.failure for _, cut in self.cuts if cut.late is not None)
+        failures = (late.failure for _, cut in self.cuts for late in cut.lates)
         return next((failure for failure in failures if failure is not None), None)
 
 
@@ -63,7 +63,7 @@ class Durability:
 
     @property
     def _waits_for_late_parts(self) -> bool:
-        return any(cut.late is not None for pending in self._pending for _, cut in pending.cuts)
+        return any(cut.lates for pending in self._pending for _, cut in pending.cuts)
 
     def begin(self, pending: PendingEpoch) -> None:
         """Take over a cut; its undurable segments are queued unless they were taken before."""

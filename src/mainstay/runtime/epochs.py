@@ -32,6 +32,8 @@ class EpochRecord:
     size_bytes: int = 0
     figures: Mapping[Subtask, Figures] = field(default_factory=dict)
     reason: str = ""
+    is_unaligned: bool = False
+    """Whether its markers were told to overtake rows."""
 
 
 @dataclass(slots=True, eq=False)
@@ -51,6 +53,9 @@ class PendingEpoch:
     is_final: bool = False
     is_last: bool = False
     is_committing: bool = False
+    overtake_at: float | None = None
+    """When its markers are to overtake rows; None if they are not to, or were told to."""
+    is_unaligned: bool = False
     states: dict[Subtask, Mapping[str, SubtaskState]] = field(default_factory=dict)
     figures: dict[Subtask, Figures] = field(default_factory=dict)
 
@@ -83,6 +88,11 @@ class EpochBook:
             return None
         periodic = self._last_trigger + self._options.every_s
         return max(periodic, self._last_end + self._options.min_pause_s)
+
+    def next_trigger_within(self, pause_s: float) -> float | None:
+        """When the next epoch is due if it is to come sooner than the periodic ones."""
+        periodic = self.next_trigger()
+        return None if periodic is None else min(periodic, self._last_end + pause_s)
 
     def next_urgent_trigger(self) -> float | None:
         """When an epoch that somebody waits for is due: at once, and after a failure soon."""
@@ -174,9 +184,9 @@ class EpochBook:
         subsumed = [self._close(n, now, "subsumed", f"by epoch {epoch}") for n in sorted(older)]
         return self._record(pending, now, "complete"), subsumed
 
-    def fail(self, epoch: Epoch, now: float, reason: str) -> EpochRecord:
+    def fail(self, epoch: Epoch, now: float, reason: str, *, counts: bool = True) -> EpochRecord:
         """Close an epoch that will not be completed. Its segments go with the next one."""
-        self.failures_in_a_row += 1
+        self.failures_in_a_row += counts
         return self._close(epoch, now, "failed", reason)
 
     def _close(self, epoch: Epoch, now: float, status: str, reason: str) -> EpochRecord:
@@ -195,6 +205,7 @@ class EpochBook:
             size_bytes=sum(figures.size_bytes for figures in pending.figures.values()),
             figures=dict(pending.figures),
             reason=reason,
+            is_unaligned=pending.is_unaligned,
         )
 
     def abandon(self, now: float, reason: str) -> list[EpochRecord]:

@@ -18,8 +18,10 @@ import pyarrow as pa
 
 from mainstay.errors import ProtocolError
 from mainstay.runtime.messages import ChannelId, Element
+from mainstay.runtime.windows import Windows
 
 Grant = Callable[[ChannelId, int], None]
+Watch = Callable[[int, Element], None]
 
 
 @dataclass(slots=True, eq=False)
@@ -34,20 +36,30 @@ class InputChannel:
     ended: bool = False
     expected: int = 0
     owed_bytes: int = 0
+    window_bytes: int = 0
+    """What the sender may have on its way, as far as it was told."""
 
 
 class Gate:
     """The input channels of one task, taken from in turn.
 
-    Credit is given back once ``grant_bytes`` are owed, which must be less than the window.
+    Credit is given back once a quarter of the window is owed. With ``windows`` it is more or less
+    than what is owed while a window grows or shrinks.
     """
 
-    def __init__(self, channels: list[InputChannel], grant: Grant, grant_bytes: int = 1) -> None:
+    def __init__(
+        self, channels: list[InputChannel], grant: Grant, windows: Windows | None = None
+    ) -> None:
         self.channels = channels
-        self._grant_bytes = grant_bytes
+        self._windows = windows
+        for channel in channels:
+            channel.window_bytes = 0 if windows is None else windows.bytes
         self._index = {channel.id: number for number, channel in enumerate(channels)}
         self._grant = grant
         self._ready: deque[int] = deque()
+        self.watch: Watch | None = None
+        """Told of everything that comes in, where channels may be logged."""
+        self._replayed: deque[tuple[str, int, pa.RecordBatch]] = deque()
 
     def put(self, id: ChannelId, sequence: int, element: Element, size_bytes: int) -> None:
         """Take an element from the transport; a lost or repeated one ends the attempt.
@@ -63,14 +75,38 @@ class Gate:
         channel.expected += 1
         channel.queue.append(element)
         channel.sizes.append(size_bytes)
+        if self.watch is not None:
+            self.watch(number, element)
         if len(channel.queue) == 1 and not channel.blocked:
             self._ready.append(number)
 
+    def number_of(self, id: ChannelId) -> int:
+        return self._index[id]
+
+    def replay(self, edge: str, port: int, batch: pa.RecordBatch) -> None:
+        """Rows of a restored snapshot, which come before everything else."""
+        self._replayed.append((edge, port, batch))
+
+    @property
+    def replayed(self) -> list[tuple[str, pa.RecordBatch]]:
+        """Rows of a restored snapshot that are still to be taken, with the name of their edge."""
+        return [(edge, batch) for edge, _, batch in self._replayed]
+
+    def take_replayed(self, max_rows: int) -> tuple[int, pa.RecordBatch] | None:
+        """The next rows of a restored snapshot, and the port they are for."""
+        if not self._replayed:
+            return None
+        edge, port, batch = self._replayed.popleft()
+        if batch.num_rows > max_rows:
+            self._replayed.appendleft((edge, port, batch.slice(max_rows)))
+            batch = batch.slice(0, max_rows)
+        return port, batch
+
     @property
     def is_ready(self) -> bool:
-        return bool(self._ready)
+        return bool(self._ready) or bool(self._replayed)
 
-    def take(self, max_rows: int) -> tuple[int, Any]:
+    def take(self, max_rows: int, now: float = 0.0) -> tuple[int, Any]:
         """The next slice, marker or end of input, and the number of its channel."""
         number = self._ready.popleft()
         channel = self.channels[number]
@@ -83,11 +119,30 @@ class Gate:
         if channel.queue:
             self._ready.append(number)
         channel.owed_bytes += size_bytes
-        if channel.owed_bytes >= self._grant_bytes:
-            owed, channel.owed_bytes = channel.owed_bytes, 0
-            # Last, because a sender on this worker may put the next batch in at once.
-            self._grant(channel.id, owed)
+        if self._windows is not None:
+            self._windows.took(size_bytes, now)
+        # Last, because a sender on this worker may put the next batch in at once.
+        self._give_back(channel)
         return number, element
+
+    def _give_back(self, channel: InputChannel) -> None:
+        if channel.owed_bytes < max(1, channel.window_bytes // 4):
+            return
+        owed, channel.owed_bytes = channel.owed_bytes, 0
+        wanted = channel.window_bytes if self._windows is None else self._windows.bytes
+        granted = max(0, owed + wanted - channel.window_bytes)
+        channel.window_bytes += granted - owed
+        if granted:
+            self._grant(channel.id, granted)
+
+    def take_control(self) -> tuple[int, Any] | None:
+        """The next thing but a batch that no batch is before, and the number of its channel."""
+        for number in self._ready:
+            if not isinstance(self.channels[number].queue[0], pa.RecordBatch):
+                self._ready.remove(number)
+                self._ready.appendleft(number)
+                return self.take(1)
+        return None
 
     def block(self, number: int) -> None:
         channel = self.channels[number]

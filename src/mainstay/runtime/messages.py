@@ -69,6 +69,16 @@ class Data:
 
 
 @dataclass(frozen=True, slots=True)
+class Overtaken:
+    """The sender of a channel had sent so many elements when it cut for an epoch."""
+
+    attempt: Attempt
+    channel: ChannelId
+    epoch: Epoch
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True)
 class Credit:
     """The receiver has consumed this many bytes of the channel: as many more may be sent."""
 
@@ -93,8 +103,23 @@ class Trigger:
 
 
 @dataclass(frozen=True, slots=True)
+class Overtake:
+    """Cut for this epoch at once, wherever rows on their way can be part of the cut."""
+
+    attempt: Attempt
+    epoch: Epoch
+
+
+@dataclass(frozen=True, slots=True)
 class Drain:
     """Take the input for ended where it stands: what operators hold back is to be flushed."""
+
+    attempt: Attempt
+
+
+@dataclass(frozen=True, slots=True)
+class EndLoops:
+    """No row is left in any loop, and none will enter: heads end when their input has."""
 
     attempt: Attempt
 
@@ -225,6 +250,8 @@ class TaskMetrics:
     """Malformed records that its source has left out."""
     watermark_us: int | None = None
     """How far event time has come, where a source makes watermarks."""
+    queued_rows: int = 0
+    """Rows on their way back to the head of a loop."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,8 @@ class SnapshotOptions:
     min_pause_s: float = 0.0
     tolerable_failures: int = 3
     max_concurrent: int = 1
+    alignment_timeout_s: float = 0.0
+    """How long an epoch of an unaligned job may wait for markers before they overtake rows."""
 
 
 @dataclass(frozen=True, slots=True)

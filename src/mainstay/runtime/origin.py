@@ -9,13 +9,15 @@ else: the first epoch of the new job must not build on it.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import pyarrow as pa
 
 from mainstay.errors import RestoreError
+from mainstay.runtime.feedback import FEEDBACK, with_rows
 from mainstay.runtime.operators.sink import HANDLES
 from mainstay.runtime.recovery import schema_of
-from mainstay.snapshot.checked import read_manifest
+from mainstay.snapshot.checked import read_checked, read_manifest
 from mainstay.snapshot.commitlog import read_history
 from mainstay.snapshot.manifest import (
     Manifest,
@@ -49,7 +51,8 @@ def load_origin(storage: Storage, origin: str) -> Manifest:
     if epoch is None and (is_savepoint(storage) or not storage.list("log/")):
         return manifest_of_savepoint(storage, read_savepoint(storage, place))
     # Handles are left out first: what is large among them need not be read.
-    return with_units(storage, without_handles(_manifest_of_epoch(storage, place, epoch)))
+    manifest = without_handles(_manifest_of_epoch(storage, place, epoch))
+    return with_logs(storage, with_units(storage, manifest))
 
 
 def _manifest_of_epoch(storage: Storage, place: str, epoch: int | None) -> Manifest:
@@ -60,6 +63,24 @@ def _manifest_of_epoch(storage: Storage, place: str, epoch: int | None) -> Manif
         asked = "epoch" if epoch is None else f"epoch {epoch}"
         raise RestoreError(f"there is no {asked} in the snapshots at {place!r}; there are {known}.")
     return read_manifest(storage, chosen.manifest)
+
+
+def with_logs(storage: Storage, manifest: Manifest) -> Manifest:
+    """The manifest with the rows of its loops in it, and not in files of the job that wrote it."""
+    operators = {uid: _with_logs(storage, state) for uid, state in manifest.operators.items()}
+    return replace(manifest, operators=operators)
+
+
+def _with_logs(storage: Storage, stored: OperatorState) -> OperatorState:
+    subtasks = tuple(_with_log(storage, subtask) for subtask in stored.subtasks)
+    return replace(stored, subtasks=subtasks)
+
+
+def _with_log(storage: Storage, subtask: SubtaskState) -> SubtaskState:
+    if not subtask.kept:
+        return subtask
+    log = with_rows(subtask.units[FEEDBACK.name], partial(read_checked, storage))
+    return replace(subtask, units={**subtask.units, FEEDBACK.name: log}, kept=())
 
 
 def without_handles(manifest: Manifest) -> Manifest:

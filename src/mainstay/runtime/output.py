@@ -14,10 +14,13 @@ from typing import Protocol, TypeAlias
 
 import pyarrow as pa
 
-from mainstay.runtime.messages import ChannelId, Element, EndOfInput, Marker, Watermark
+from mainstay.runtime.messages import ChannelId, Element, EndOfInput, Epoch, Marker, Watermark
 
 Control: TypeAlias = "Marker | EndOfInput | Watermark"
 """What costs no credit."""
+
+Announce = Callable[[ChannelId, Epoch, int], None]
+"""Say how many elements of a channel had been sent when its sender cut for an epoch."""
 
 Transmit = Callable[[ChannelId, int, Element, int], None]
 """Send an element: channel, sequence number, element, and the bytes of credit it costs."""
@@ -33,14 +36,25 @@ class Partitioner(Protocol):
 class OutputChannel:
     """The sending end of one channel."""
 
-    def __init__(self, id: ChannelId, credit_bytes: int, transmit: Transmit) -> None:
+    def __init__(
+        self,
+        id: ChannelId,
+        credit_bytes: int,
+        transmit: Transmit,
+        announce: Announce | None = None,
+    ) -> None:
         self.id = id
+        self._announce = announce
         self.credit_bytes = credit_bytes
         self._transmit = transmit
         self._sequence = 0
         self._waiting: deque[Element] = deque()
         self._gathered: list[pa.RecordBatch] = []
         self._gathered_rows = 0
+
+    @property
+    def may_be_overtaken(self) -> bool:
+        return self._announce is not None
 
     @property
     def has_room(self) -> bool:
@@ -63,6 +77,21 @@ class OutputChannel:
     def send_control(self, element: Control) -> None:
         self.flush()
         self._enqueue(element)
+
+    @property
+    def has_markers_waiting(self) -> bool:
+        return any(isinstance(element, Marker) for element in self._waiting)
+
+    def overtake(self, epoch: Epoch) -> list[pa.RecordBatch]:
+        """Send the marker of an epoch before the rows it stands in line behind; returns those."""
+        marker = Marker(epoch)
+        if self._announce is None or marker not in self._waiting:
+            return []
+        position = self._waiting.index(marker)
+        before = [self._waiting[n] for n in range(position)]
+        del self._waiting[position]
+        self._announce(self.id, epoch, self._sequence)
+        return [element for element in before if isinstance(element, pa.RecordBatch)]
 
     def grant(self, size_bytes: int) -> None:
         self.credit_bytes += size_bytes
@@ -96,6 +125,7 @@ class Output:
         self._partitioner = partitioner
         self._enough_rows = enough_rows
         self.channels = channels
+        self.may_be_overtaken = any(channel.may_be_overtaken for channel in channels)
 
     @property
     def has_room(self) -> bool:

@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from mainstay.errors import RestoreError
+from mainstay.runtime.channel_state import at_receivers
 from mainstay.runtime.spec import JobSpec, OperatorSpec
 from mainstay.runtime.stateful import RestoredState
 from mainstay.runtime.upgrading import StoredAs
-from mainstay.snapshot.manifest import Manifest, OperatorState, OperatorUnits
+from mainstay.snapshot.manifest import Manifest, OperatorState, OperatorUnits, StateSchema
 from mainstay.state.keygroups import HASH_ID, range_of
 from mainstay.state.operator import decode_units, encode_units
 from mainstay.state.redistribution import redistribute
@@ -45,6 +46,7 @@ def plan_restore(
     ``origin`` is where the files are that it names, if they are not the job's own.
     """
     _check_key_groups(manifest, job)
+    manifest = at_receivers(manifest)
     report: list[str] = []
     states: dict[tuple[str, int], RestoredState] = {}
     specs = {operator.uid: (task.parallelism, operator) for task, operator in job.operators()}
@@ -149,6 +151,8 @@ def _match(stored: OperatorState, operator: OperatorSpec, allowed: frozenset[str
             f"{key_type_of(operator)}"
         )
     upgrades = []
+    kept = [state for state in stored.states if state.name in declared or _is_kept(stored, state)]
+    stored = replace(stored, states=tuple(kept))
     gone = [state.name for state in stored.states if state.name not in declared]
     for state in stored.states:
         name = f"{stored.uid}.{state.name}"
@@ -163,6 +167,12 @@ def _match(stored: OperatorState, operator: OperatorSpec, allowed: frozenset[str
         f"added state '{stored.uid}.{name}': starts empty" for name in declared if name not in known
     )
     return _Match(tuple(upgrades), keys, bool(gone), tuple(report))
+
+
+def _is_kept(stored: OperatorState, state: StateSchema) -> bool:
+    """Whether there is anything in a state; of operator state that is known."""
+    units = (subtask.units.get(state.name) for subtask in stored.subtasks)
+    return state.redistribute is None or any(each is not None and each.count for each in units)
 
 
 def _check_dropped(name: str, uid: str, allowed: frozenset[str]) -> None:

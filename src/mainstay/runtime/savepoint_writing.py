@@ -15,10 +15,12 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from mainstay.runtime.feedback import FEEDBACK, with_rows
 from mainstay.runtime.origin import without_handles
-from mainstay.runtime.recovery import key_names_of
+from mainstay.runtime.recovery import key_names_of, schema_of
 from mainstay.runtime.spec import JobSpec
 from mainstay.runtime.stateful import read_segment
+from mainstay.snapshot.checked import read_checked
 from mainstay.snapshot.manifest import (
     Manifest,
     OperatorState,
@@ -92,7 +94,11 @@ class OperatorPiece:
 
     def write(self, storage: Storage, target: Storage) -> list[Written]:
         path = operator_path(self.uid, self.state.name)
-        loaded = (load_units(storage, units) for units in self.units)
+        loaded = [load_units(storage, units) for units in self.units]
+        if self.state == schema_of(FEEDBACK):
+            loaded = [
+                with_rows(units, lambda file: read_checked(storage, file)) for units in loaded
+            ]
         arrays: Sequence[pa.Array] = [decode_units(units.data) for units in loaded]
         file = write_units(target, path, arrays, self.uid, self.state.name)
         return [(self.uid, self.state.name, file)]

@@ -67,6 +67,14 @@ Partitioning = Forward | Rebalance | Broadcast | HashByKey
 
 
 @dataclass(frozen=True, slots=True)
+class LoopEnd:
+    """An operator is one of the two ends of a loop; the uid of the head tells loops apart."""
+
+    head: str
+    is_head: bool
+
+
+@dataclass(frozen=True, slots=True)
 class OperatorSpec:
     """One operator of a chain. ``upstream`` is its place in the chain, None at the head."""
 
@@ -78,6 +86,7 @@ class OperatorSpec:
     upstream: int | None = None
     source: Source | None = None
     sink: Sink | None = None
+    loop: LoopEnd | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +126,16 @@ class EdgeSpec:
             yield ChannelId(channel), sender
 
     @property
+    def fan_in(self) -> int:
+        """How many of its channels a receiving subtask has."""
+        return 1 if self.is_forward else self.sender_parallelism
+
+    @property
+    def is_dealt_out(self) -> bool:
+        """Whether its rows can be dealt out anew to another number of subtasks."""
+        return isinstance(self.partitioning, HashByKey | Rebalance)
+
+    @property
     def channels(self) -> int:
         if self.is_forward:
             return self.sender_parallelism
@@ -132,10 +151,20 @@ class TaskSpec:
     operators: tuple[OperatorSpec, ...]
     inputs: tuple[EdgeSpec, ...] = ()
     outputs: tuple[EdgeSpec, ...] = ()
+    is_in_loop: bool = False
 
     @property
     def is_source(self) -> bool:
         return self.operators[0].source is not None
+
+    @property
+    def takes_channel_state(self) -> bool:
+        """Whether it may cut before its markers have come, in an unaligned snapshot.
+
+        Within a loop it may not: the tail must not cut before the head has.
+        """
+        edges = self.inputs
+        return bool(edges) and not self.is_in_loop and all(edge.is_dealt_out for edge in edges)
 
     @property
     def has_sink(self) -> bool:
@@ -158,6 +187,11 @@ class JobSpec:
     def workers(self) -> int:
         return max(task.parallelism for task in self.tasks)
 
+    @property
+    def is_unaligned(self) -> bool:
+        """Whether markers may overtake rows."""
+        return self.mode == "unaligned"
+
     def subtasks(self) -> Iterator[tuple[TaskSpec, int]]:
         for task in self.tasks:
             for subtask in range(task.parallelism):
@@ -174,6 +208,7 @@ class Tuning:
     """Sizes that trade throughput against latency and memory."""
 
     window_bytes: int = 1 << 20
+    least_window_bytes: int = 1 << 16
     batch_rows: int = 8192
     slice_s: float = 0.003
     first_slice_rows: int = 64

@@ -16,7 +16,7 @@ from mainstay.runtime.operators.base import Operator, ProcessContext
 from mainstay.runtime.ports import Clock
 from mainstay.runtime.spec import OperatorSpec
 from mainstay.runtime.upgrading import StoredAs, Upgrader
-from mainstay.snapshot.layout import database_file_path, safe_name, segment_path, units_path
+from mainstay.snapshot.layout import operator_file_path, safe_name, segment_path, units_path
 from mainstay.snapshot.manifest import FileRef, OperatorUnits, SegmentRef, SubtaskState
 from mainstay.snapshot.savepoint_files import PARQUET_SUFFIX, read_keyed
 from mainstay.snapshot.statefile import StateTable, open_state_file
@@ -63,10 +63,16 @@ class Cut:
     segments: tuple[Segment, ...]
     units: Mapping[str, list[Any]]
     late: Late | None = None
+    channels: Late | None = None
+    """The rows on their way to and from the task, for the first operator of its chain."""
+
+    @property
+    def lates(self) -> tuple[Late, ...]:
+        return tuple(late for late in (self.late, self.channels) if late is not None)
 
     @property
     def is_durable(self) -> bool:
-        has_all = self.late is None or self.late.is_known
+        has_all = all(late.is_known for late in self.lates)
         return has_all and all(segment.is_durable for segment in self.segments)
 
 
@@ -210,9 +216,12 @@ class StatefulOperator:
         """What the manifest says of this subtask, once the cut is durable."""
         chain = tuple(segment.ref for segment in cut.segments if segment.ref is not None)
         assert len(chain) == len(cut.segments), "a segment is acknowledged before it is durable"
-        units = cut.units if cut.late is None else {**cut.units, **cut.late.units()}
+        units = dict(cut.units)
+        for late in cut.lates:
+            units.update(late.units())
         encoded = {name: self.lists[name].encode(kept) for name, kept in units.items()}
-        return SubtaskState(self._subtask, chain, encoded)
+        kept = () if cut.late is None else cut.late.kept()
+        return SubtaskState(self._subtask, chain, encoded, kept)
 
     def has_large_units(self, state: SubtaskState) -> bool:
         """Whether units are to be stored in files, because they are many."""
@@ -313,7 +322,7 @@ class StatefulOperator:
         return Upkeep(work, self.chain.end_compaction, lambda _: self.chain.cancel_compaction())
 
     def _database_path(self, name: str) -> str:
-        return database_file_path(self.uid, self._subtask, self._attempt, name)
+        return operator_file_path(self.uid, self._subtask, self._attempt, name)
 
     def compact(
         self, storage: Storage, refs: tuple[SegmentRef, ...], id: str, base: bool

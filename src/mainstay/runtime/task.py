@@ -7,16 +7,20 @@ unblock. Anything emitted on account of the epoch comes before the marker.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 
-from mainstay.runtime.alignment import Action, MarkerHandler
+from mainstay.runtime.alignment import Action, Aligner, MarkerHandler
+from mainstay.runtime.channel_state import TaskChannels
+from mainstay.runtime.connector import Split
 from mainstay.runtime.durability import Durability, PendingEpoch
 from mainstay.runtime.gate import Gate
 from mainstay.runtime.messages import (
     Acknowledge,
     Attempt,
+    ChannelId,
     Committed,
     Decline,
     Ended,
@@ -28,6 +32,7 @@ from mainstay.runtime.messages import (
     TaskMetrics,
     Watermark,
 )
+from mainstay.runtime.operators.loop import LoopHead
 from mainstay.runtime.operators.sink import SinkOperator
 from mainstay.runtime.operators.source import SourceOperator
 from mainstay.runtime.output import Output
@@ -38,6 +43,29 @@ from mainstay.runtime.stateful import StatefulOperator
 from mainstay.runtime.status import Problem
 from mainstay.runtime.watermarks import LAST, GateClock
 from mainstay.snapshot.manifest import SubtaskState
+
+
+@dataclass(frozen=True, slots=True)
+class _Trigger:
+    """An epoch for which the cut of a source is still to be taken."""
+
+    epoch: Epoch
+    is_last: bool
+
+    def take(self, task: Task) -> None:
+        task.take_trigger(self)
+
+
+@dataclass(frozen=True, slots=True)
+class _Assignment:
+    """Splits that came behind a trigger."""
+
+    splits: tuple[Split, ...]
+    last: bool
+    epoch: Epoch | None = None
+
+    def take(self, task: Task) -> None:
+        task.take_splits(self)
 
 
 class Task:
@@ -78,11 +106,14 @@ class Task:
         self._outside = [
             m.operator for m in members if isinstance(m.operator, SourceOperator | SinkOperator)
         ]
-        self._triggers: list[tuple[Epoch, bool]] = []
+        self._triggers: list[_Trigger | _Assignment] = []
+        """Triggers that wait for the end of a split, and what came after them, in order."""
+        self.channels: TaskChannels | None = None
+        """Set where snapshots may be unaligned."""
         self.watermark_us: int | None = None
         self._time = GateClock(len(gate.channels))
         self._rows = 0
-        self._gave_all = False
+        self._has_more = False
         self._is_held = False
         self._is_drained = False
 
@@ -90,26 +121,35 @@ class Task:
 
     def step(self) -> bool:
         """Do one small thing if outputs have room for what it may emit."""
+        if self.channels is not None:
+            self.channels.tick()
+        now = self._ports.clock.monotonic()
+        # Before an epoch is declined on that account: one that waits for a target is no failure.
+        self._report_problems(now)
         progressed = self._durability.step()
         self._durability.tend(self._databases)
-        now = self._ports.clock.monotonic()
         for member in self.members:
             progressed = member.operator.tick(now) or progressed
         for expiry in self._expiries:
             if expiry.tick(now):
                 self._spill()
         self._report_confirmed()
-        self._report_problems(now)
         if not self._has_room():
             return progressed
         if isinstance(self._head, SourceOperator):
             return self._step_source(self._head) or progressed
+        if isinstance(self._head, LoopHead):
+            return self._step_loop(self._head) or progressed
         return self._step_gate() or progressed
 
     @property
     def is_pressed(self) -> bool:
         """Whether more is waiting to be done: then what it emits may wait for company."""
-        return self._gave_all or self.gate.is_ready
+        return self._has_more or self.gate.is_ready or self._has_feedback
+
+    @property
+    def _has_feedback(self) -> bool:
+        return isinstance(self._head, LoopHead) and self._head.feedback.is_ready
 
     def _has_room(self) -> bool:
         """Whether what comes next can be taken: outputs and sinks may hold it back."""
@@ -138,10 +178,11 @@ class Task:
         started = self._ports.clock.monotonic()
         asked = self._slices.rows
         rows = source.poll(asked, begin=not self._triggers and not self._is_drained)
-        self._gave_all = rows is not None and rows >= asked
+        now = self._ports.clock.monotonic()
+        self._has_more = bool(rows) and source.has_more(now)
         if rows:
             self._rows += rows
-            self._slices.took(rows, self._ports.clock.monotonic() - started)
+            self._slices.took(rows, now - started)
         watermark = source.next_watermark(started)
         self._on_time(watermark)
         return rows is not None or watermark is not None
@@ -158,15 +199,48 @@ class Task:
     def _step_gate(self) -> bool:
         if not self.gate.is_ready:
             return False
-        number, element = self.gate.take(self._slices.rows)
+        replayed = self.gate.take_replayed(self._slices.rows)
+        if replayed is not None:
+            port, batch = replayed
+            self._process(batch, port)
+        else:
+            self._take(*self.gate.take(self._slices.rows, self._ports.clock.monotonic()))
+        return True
+
+    def _step_loop(self, head: LoopHead) -> bool:
+        """What came back goes before what is new, and a restored log before everything."""
+        feedback = head.feedback
+        if self.ended or feedback.is_full:
+            return self._step_control()
+        if head.is_done:
+            self._end()
+            return True
+        batch = None if self._is_held else feedback.take(self._slices.rows)
+        if batch is not None:
+            self._process(batch, 0)
+            return True
+        if self._is_held or feedback.is_replaying:
+            return self._step_control()
+        return self._step_gate()
+
+    def _step_control(self) -> bool:
+        taken = self.gate.take_control()
+        if taken is not None:
+            self._take(*taken)
+        return taken is not None
+
+    def _process(self, batch: pa.RecordBatch, port: int) -> None:
+        started = self._ports.clock.monotonic()
+        self._rows += batch.num_rows
+        self._head.process(batch, port)
+        self._slices.took(batch.num_rows, self._ports.clock.monotonic() - started)
+        for member in self.members:
+            member.relieve()
+        self._spill()
+
+    def _take(self, number: int, element: Any) -> None:
         if isinstance(element, pa.RecordBatch):
-            started = self._ports.clock.monotonic()
-            self._rows += element.num_rows
-            self._head.process(element, self.gate.channels[number].port)
-            self._slices.took(element.num_rows, self._ports.clock.monotonic() - started)
-            for member in self.members:
-                member.relieve()
-            self._spill()
+            self._process(element, self.gate.channels[number].port)
         elif isinstance(element, Marker):
             self._on_marker(number, element.epoch)
         elif isinstance(element, Watermark):
@@ -174,8 +248,18 @@ class Task:
         else:
             self._on_time(self._time.on_end(number))
             if self.gate.end(number):
-                self._end()
-        return True
+                self._on_all_input()
+
+    def _on_all_input(self) -> None:
+        if isinstance(self._head, LoopHead):
+            self._head.has_all_input = True
+        else:
+            self._end()
+
+    def end_loop(self) -> None:
+        """No row is left in any loop; the task ends with its input, if it is the head of one."""
+        if isinstance(self._head, LoopHead):
+            self._head.may_end = True
 
     def _on_time(self, watermark: Watermark | None) -> None:
         if watermark is not None:
@@ -198,9 +282,9 @@ class Task:
             output.send_control(EndOfInput())
         self._tell(Ended(self._attempt, self.spec.id, self.subtask))
 
-    def flush(self) -> bool:
+    def flush(self, *, idle: bool) -> bool:
         # The operators first: what they hold back goes out with the rest.
-        held = sum(member.operator.flush() for member in self.members)
+        held = sum(member.operator.flush(idle=idle) for member in self.members)
         return held + sum(output.flush() for output in self.outputs) > 0
 
     # ------------------------------------------------------------ snapshots
@@ -210,15 +294,30 @@ class Task:
 
         After the last epoch nothing is read: it would only be thrown away.
         """
-        self._triggers.append((epoch, is_last))
+        self._triggers.append(_Trigger(epoch, is_last))
         if not (isinstance(self._head, SourceOperator) and self._head.is_mid_split):
             self._take_triggers()
 
+    def assign(self, splits: tuple[Split, ...], *, last: bool) -> None:
+        """Splits for the source. Those that come after a trigger are not in its cut, because they
+        are not in the notes that the coordinator took with it."""
+        assignment = _Assignment(splits, last)
+        if self._triggers:
+            self._triggers.append(assignment)
+        else:
+            assignment.take(self)
+
     def _take_triggers(self) -> None:
-        triggers, self._triggers = self._triggers, []
-        for epoch, is_last in triggers:
-            self._snapshot(epoch, alignment_s=0.0)
-            self._is_held = self._is_held or is_last
+        waiting, self._triggers = self._triggers, []
+        for each in waiting:
+            each.take(self)
+
+    def take_trigger(self, trigger: _Trigger) -> None:
+        self._snapshot(trigger.epoch, alignment_s=0.0)
+        self._is_held = self._is_held or trigger.is_last
+
+    def take_splits(self, assignment: _Assignment) -> None:
+        self._head.assign(assignment.splits, last=assignment.last)
 
     def hold(self) -> None:
         """Read nothing at all: the attempt starts from the epoch that the job halts with."""
@@ -247,11 +346,45 @@ class Task:
             self.gate.unblock_all()
 
     def _snapshot(self, epoch: Epoch, alignment_s: float) -> None:
+        self._cut(epoch, alignment_s, None)
+
+    def on_overtake(self, epoch: Epoch) -> None:
+        """Cut for the epoch now, whatever stands in line, as far as that is possible."""
+        if self.channels is None:
+            return
+        if self.channels.may_cut_at_once and isinstance(self._markers, Aligner):
+            verdict, arrived = self._markers.overtake(epoch)
+            if verdict.abandoned is not None:
+                self._decline(verdict.abandoned, f"subsumed by epoch {epoch}")
+            if verdict.action is Action.SNAPSHOT:
+                now = self._ports.clock.monotonic()
+                since = self._aligning_since.pop(epoch, now)
+                self.gate.unblock_all()
+                self._cut(epoch, now - since, arrived)
+        self.channels.overtake(epoch)
+
+    def on_overtaken(self, channel: ChannelId, epoch: Epoch, sequence: int) -> None:
+        """A sender has cut for the epoch: it may be the first to say so."""
+        self.on_overtake(epoch)
+        assert self.channels is not None
+        self.channels.on_overtaken(self.gate.number_of(channel), epoch, sequence)
+
+    def _cut(self, epoch: Epoch, alignment_s: float, arrived: set[int] | None) -> None:
+        """Cut between what was taken and what was not; ``arrived`` is where the marker has come,
+        if it is not everywhere."""
         started = self._ports.clock.monotonic()
         for member in self.members:
             member.operator.before_marker(epoch)
         self._broadcast(epoch)
         cuts = [(member, member.freeze(epoch)) for member in self.members]
+        if self.channels is not None:
+            late = (
+                self.channels.begin(epoch)
+                if arrived is None
+                else self.channels.begin_at_once(epoch, arrived)
+            )
+            cuts[0] = (cuts[0][0], replace(cuts[0][1], channels=late))
+            self.channels.overtake_if_told(epoch)
         now = self._ports.clock.monotonic()
         self._durability.begin(PendingEpoch(epoch, cuts, alignment_s, now - started, now))
 
@@ -263,10 +396,18 @@ class Task:
         if self._markers.on_abort(epoch):
             self.gate.unblock_all()
         self._aligning_since.pop(epoch, None)
-        self._triggers = [waiting for waiting in self._triggers if waiting[0] != epoch]
+        self._triggers = [waiting for waiting in self._triggers if waiting.epoch != epoch]
+        if not any(isinstance(waiting, _Trigger) for waiting in self._triggers):
+            self._take_triggers()
+        for member in self.members:
+            member.operator.on_abort(epoch)
+        if self.channels is not None:
+            self.channels.drop(epoch)
         self._durability.abort(epoch)
 
     def on_complete(self, epoch: Epoch) -> None:
+        if self.channels is not None:
+            self.channels.finished(epoch)
         for member in self.members:
             member.operator.on_complete(epoch)
         self._durability.compact(self.members, self._longest_chain)
@@ -302,7 +443,8 @@ class Task:
 
     def metrics(self) -> TaskMetrics:
         skipped = self._head.skipped if isinstance(self._head, SourceOperator) else 0
-        return TaskMetrics(self._rows, not self._has_room(), skipped, self.watermark_us)
+        queued = self._head.feedback.rows if isinstance(self._head, LoopHead) else 0
+        return TaskMetrics(self._rows, not self._has_room(), skipped, self.watermark_us, queued)
 
     def deadline(self) -> float | None:
         # A source that may not run has no say in when to look again.

@@ -23,16 +23,19 @@ from mainstay.runtime.messages import (
     Data,
     Drain,
     Element,
+    EndLoops,
     Epoch,
     EpochComplete,
     Metrics,
+    Overtake,
+    Overtaken,
     Ready,
     Release,
     SinkCommitted,
     Trigger,
 )
+from mainstay.runtime.operators.loop import LoopHead, LoopTail
 from mainstay.runtime.operators.sink import SinkOperator
-from mainstay.runtime.operators.source import SourceOperator
 from mainstay.runtime.output import OutputChannel
 from mainstay.runtime.ports import COORDINATOR, Ports
 from mainstay.runtime.spec import JobSpec, Tuning
@@ -78,6 +81,7 @@ class Worker:
             ports,
             deployment.tuning,
             self._transmit,
+            self._announce,
             self._grant,
             self._fail,
         )
@@ -87,6 +91,7 @@ class Worker:
             if number < spec.parallelism
         ]
         self._route(deployment.job)
+        self._close_loops()
         if deployment.is_held:
             for task in self.tasks:
                 task.hold()
@@ -116,6 +121,18 @@ class Worker:
                     self._senders[channel] = sending
                     self._receivers[channel] = receiver
 
+    def _close_loops(self) -> None:
+        """Join the tails of loops to their heads, which are on this worker too."""
+        heads = {
+            member.uid: member.operator
+            for member in self._members()
+            if isinstance(member.operator, LoopHead)
+        }
+        for member in self._members():
+            if isinstance(member.operator, LoopTail):
+                assert member.spec.loop is not None
+                member.operator.head = heads[member.spec.loop.head]
+
     def _transmit(
         self, channel: ChannelId, sequence: int, element: Element, size_bytes: int
     ) -> None:
@@ -125,6 +142,20 @@ class Worker:
         else:
             data = Data(self.attempt, channel, sequence, element, size_bytes)
             self._ports.send(receiver, data)
+
+    def _announce(self, channel: ChannelId, epoch: Epoch, sequence: int) -> None:
+        receiver = self._receivers[channel]
+        message = Overtaken(self.attempt, channel, epoch, sequence)
+        if receiver == self.number:
+            self._on_overtaken(message)
+        else:
+            self._ports.send(receiver, message)
+
+    def _on_overtaken(self, message: Overtaken) -> None:
+        gate = self._gates[message.channel]
+        for task in self.tasks:
+            if task.gate is gate:
+                task.on_overtaken(message.channel, message.epoch, message.sequence)
 
     def _grant(self, channel: ChannelId, size_bytes: int) -> None:
         sender = self._sending_worker[channel]
@@ -212,7 +243,7 @@ class Worker:
         if not idle and now - self._flushed_at < self._deployment.tuning.flush_s:
             return False
         self._flushed_at = now
-        return sum(task.flush() for task in self.tasks) > 0
+        return sum(task.flush(idle=idle) for task in self.tasks) > 0
 
     def deadline(self) -> float | None:
         """When something will have to be done even if no message arrives."""
@@ -236,9 +267,17 @@ class Worker:
             case Trigger(_, epoch, is_last):
                 for task in self._source_tasks():
                     task.on_trigger(epoch, is_last=is_last)
+            case Overtake(_, epoch):
+                for task in self.tasks:
+                    task.on_overtake(epoch)
+            case Overtaken():
+                self._on_overtaken(message)
             case Drain():
                 for task in self._source_tasks():
                     task.drain()
+            case EndLoops():
+                for task in self.tasks:
+                    task.end_loop()
             case AbortEpoch(_, epoch):
                 for task in self.tasks:
                     task.on_abort(epoch)
@@ -248,17 +287,17 @@ class Worker:
             case SinkCommitted(_, uid, epoch):
                 self._sink_committed(uid, epoch)
             case AssignSplits(_, uid, _, splits, last):
-                self._source(uid).assign(splits, last=last)
+                self._source_task(uid).assign(splits, last=last)
             case Release():
                 self._release()
 
     def _source_tasks(self) -> list[Task]:
         return [task for task in self.tasks if task.spec.is_source]
 
-    def _source(self, uid: str) -> SourceOperator:
-        for member in self._members():
-            if member.uid == uid and isinstance(member.operator, SourceOperator):
-                return member.operator
+    def _source_task(self, uid: str) -> Task:
+        for task in self._source_tasks():
+            if task.members[0].uid == uid:
+                return task
         raise KeyError(f"worker {self.number} has no source {uid!r}")
 
     def _sink_committed(self, uid: str, epoch: Epoch) -> None:

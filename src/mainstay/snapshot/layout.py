@@ -5,7 +5,7 @@
     log/0000000042                            a slot of the commit log
     epochs/0000000007-a0003.json              the manifest of epoch 7, written by attempt 3
     state/<uid>/a0003/s0001-<segment>.msty    a segment of subtask 1 of an operator
-    state/<uid>/a0003/s0001-<file>            a file of a database of subtask 1 of an operator
+    state/<uid>/a0003/s0001-<file>            a file of a database or loop of subtask 1
     state/<uid>/a0003/s0001-<state>-e7.units  many units of an operator state, of epoch 7
 """
 
@@ -47,15 +47,15 @@ def segment_path(uid: str, subtask: int, attempt: int, segment_id: str) -> str:
     return f"{STATE_PREFIX}{safe_name(uid)}/a{attempt:04d}/s{subtask:04d}-{segment_id}.msty"
 
 
-def database_file_path(uid: str, subtask: int, attempt: int, name: str) -> str:
-    """The path of a file of a checkpoint; ``name`` is path-safe already."""
-    return f"{STATE_PREFIX}{safe_name(uid)}/a{attempt:04d}/s{subtask:04d}-{name}"
-
-
 def units_path(uid: str, subtask: int, attempt: int, state: str, epoch: int) -> str:
     """The path of the units of an operator state, where they are not in the manifest."""
     folder = f"{STATE_PREFIX}{safe_name(uid)}/a{attempt:04d}"
     return f"{folder}/s{subtask:04d}-{safe_name(state)}-e{epoch}.units"
+
+
+def operator_file_path(uid: str, subtask: int, attempt: int, name: str) -> str:
+    """The path of a file of a checkpoint or a loop; ``name`` is path-safe already."""
+    return f"{STATE_PREFIX}{safe_name(uid)}/a{attempt:04d}/s{subtask:04d}-{name}"
 
 
 def attempt_of(path: str) -> int | None:

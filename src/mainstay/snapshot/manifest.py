@@ -22,7 +22,7 @@ CHECKPOINTS_FORMAT = 2
 TTL_FORMAT = 3
 UNITS_FORMAT = 4
 """Where a segment has parts, where a state has a time to live, where units are in a file of their
-own. What needs nothing newer is written as format 1."""
+own or name files. What needs nothing newer is written as format 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +100,15 @@ class OperatorUnits:
 
 @dataclass(frozen=True, slots=True)
 class SubtaskState:
-    """What one subtask of one operator contributed to an epoch."""
+    """What one subtask of one operator contributed to an epoch.
+
+    ``kept`` are files that its units name, and that are needed as long as they are.
+    """
 
     subtask: int
     chain: tuple[SegmentRef, ...] = ()
     units: Mapping[str, OperatorUnits] = field(default_factory=dict)
+    kept: tuple[FileRef, ...] = ()
 
     def files(self) -> Iterator[FileRef]:
         """Every file that it needs."""
@@ -113,6 +117,7 @@ class SubtaskState:
         for units in self.units.values():
             if units.file is not None:
                 yield units.file
+        yield from self.kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,8 +165,9 @@ class Manifest:
         """The lowest that has what is needed, for older versions to read."""
         segments = (s for o in self.operators.values() for t in o.subtasks for s in t.chain)
         states = (state for operator in self.operators.values() for state in operator.states)
-        tasks = (task for operator in self.operators.values() for task in operator.subtasks)
-        if any(units.file is not None for task in tasks for units in task.units.values()):
+        tasks = [task for operator in self.operators.values() for task in operator.subtasks]
+        units = (units for task in tasks for units in task.units.values())
+        if any(task.kept for task in tasks) or any(each.file is not None for each in units):
             return UNITS_FORMAT
         if any(state.ttl_us is not None for state in states):
             return TTL_FORMAT
@@ -201,6 +207,8 @@ def _is_left_out(value: Any, name: str) -> bool:
     """Whether an older version would not know the field, and nothing is in it."""
     if isinstance(value, SegmentRef):
         return name == "parts" and not value.parts
+    if isinstance(value, SubtaskState):
+        return name == "kept" and not value.kept
     if isinstance(value, OperatorUnits):
         return name == "file" and value.file is None
     if isinstance(value, OperatorState):
@@ -229,6 +237,7 @@ def _decode_subtask(document: dict[str, Any]) -> SubtaskState:
         subtask=document["subtask"],
         chain=tuple(_decode_segment(item) for item in document["chain"]),
         units={name: _decode_units(item) for name, item in document["units"].items()},
+        kept=tuple(FileRef(**item) for item in document.get("kept", ())),
     )
 
 

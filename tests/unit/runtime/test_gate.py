@@ -9,6 +9,7 @@ import pytest
 from mainstay.errors import ProtocolError
 from mainstay.runtime.gate import Gate, InputChannel
 from mainstay.runtime.messages import ChannelId, EndOfInput, Epoch, Marker
+from mainstay.runtime.windows import WORTH_S, Windows
 
 Batch = Callable[..., pa.RecordBatch]
 
@@ -161,8 +162,35 @@ def test_the_input_has_ended_when_every_channel_has() -> None:
 def test_credit_is_given_back_in_sums_worth_a_message() -> None:
     grants: list[tuple[ChannelId, int]] = []
     channel = ChannelId(1)
-    gate = Gate([InputChannel(channel, port=0)], lambda *grant: grants.append(grant), 100)
+    gate = Gate(
+        [InputChannel(channel, port=0)], lambda *grant: grants.append(grant), Windows(400, 400, 1)
+    )
     for sequence, size_bytes in enumerate([60, 39, 1, 250, 10]):
         gate.put(channel, sequence, Marker(Epoch(sequence)), size_bytes)
         gate.take(10)
     assert grants == [(channel, 100), (channel, 250)]
+
+
+def test_the_window_follows_the_rate_at_which_rows_are_taken(numbers: Batch) -> None:
+    channel = ChannelId(0)
+    grants: list[int] = []
+    windows = Windows(1 << 20, 1 << 10, 1)
+    gate = Gate([InputChannel(channel, port=0)], lambda _, size: grants.append(size), windows)
+    sent, size, now = 0, 10_000, 0.0
+
+    def pass_on(seconds_each: float, times: int) -> None:
+        nonlocal sent, now
+        for _ in range(times):
+            now += seconds_each
+            gate.put(channel, sent, numbers(1), size)
+            sent += 1
+            gate.take(100, now)
+
+    pass_on(0.1, 200)  # a slow task: 100 kB/s
+    slow = gate.channels[0].window_bytes
+    assert slow == pytest.approx(100_000 * WORTH_S, rel=0.1)
+    pass_on(0.01, 1000)  # ten times as fast
+    fast = gate.channels[0].window_bytes
+    assert fast == pytest.approx(1_000_000 * WORTH_S, rel=0.1)
+    owed = gate.channels[0].owed_bytes
+    assert sum(grants) + owed - sent * size == fast - (1 << 20), "no credit is lost or made up"

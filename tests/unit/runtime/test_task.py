@@ -58,6 +58,12 @@ class Recorder:
     def acknowledged(self, cut: Cut) -> SubtaskState:
         return SubtaskState(0)
 
+    def has_large_units(self, state: SubtaskState) -> bool:
+        return False
+
+    def on_abort(self, epoch: Epoch) -> None:
+        self.calls.append(("abort", epoch))
+
     def end_of_input(self) -> None:
         self.calls.append(("end of input",))
 
@@ -82,7 +88,7 @@ class Recorder:
     def send_control(self, element: Any) -> None:
         self.calls.append(("send", element))
 
-    def flush(self) -> bool:
+    def flush(self, *, idle: bool = True) -> bool:
         return False
 
 

@@ -6,7 +6,8 @@ behind it, at the key's owner: it merges partial results, or rows as they are, i
 emits what is then kept for each key it has touched.
 
 Both gather rows while there is more to do, because a batch costs about as much as some thousands of
-rows. They hold on to nothing when the worker is idle, before a marker, and at the end.
+rows, and many rows of a key cost as much as one once they are combined. They hold on to nothing
+when the worker is idle, before a marker, and at the end, and not for long otherwise.
 
 This is a hot file (benchmarks/aggregate_path.py).
 """
@@ -28,7 +29,9 @@ from mainstay.state.aggregates import STATE, Aggregation
 from mainstay.state.columns import ColumnsHandle
 from mainstay.state.grouping import Grouper, Groups
 
-GATHERED_ROWS = 1 << 15
+GATHERED_ROWS = 1 << 17
+LINGER_S = 0.03
+"""How long rows are gathered under load: the more there are, the fewer keys there are for each."""
 WORTHWHILE = 0.65
 """Groups per row above which combining costs more than it saves."""
 PASSED_ON = 16
@@ -46,17 +49,22 @@ class Gathering(Operator):
         self._grouper = Grouper()
         self._gathered: list[pa.RecordBatch] = []
         self._rows = 0
+        self._since = 0.0
 
     def process(self, batch: pa.RecordBatch, port: int) -> None:
         if not batch.num_rows:
             return
+        if not self._gathered:
+            self._since = self.context.clock.monotonic()
         self._gathered.append(batch)
         self._rows += batch.num_rows
         if self._rows >= GATHERED_ROWS:
             self.flush()
 
-    def flush(self) -> bool:
+    def flush(self, *, idle: bool = True) -> bool:
         if not self._gathered:
+            return False
+        if not idle and self.context.clock.monotonic() < self._since + LINGER_S:
             return False
         gathered, self._gathered, self._rows = self._gathered, [], 0
         batch = gathered[0] if len(gathered) == 1 else pa.concat_batches(gathered)

@@ -20,6 +20,7 @@ from mainstay.errors import MainstayError, UserFunctionError
 from mainstay.runtime.late import Late
 from mainstay.runtime.messages import Epoch
 from mainstay.runtime.ports import Background, Clock
+from mainstay.snapshot.operator_files import OperatorFiles
 from mainstay.state.backends.heap import HeapBackend
 from mainstay.state.keyed import KeyContext
 from mainstay.state.operator import OperatorList
@@ -47,6 +48,7 @@ class OperatorContext:
     keyed: HeapBackend | None = None
     key_context: KeyContext | None = None
     lists: dict[str, OperatorList] = field(default_factory=dict)
+    files: OperatorFiles | None = None
 
 
 class ProcessContext(KeyContext):
@@ -85,9 +87,9 @@ class Operator:
     def process(self, batch: pa.RecordBatch, port: int) -> None:
         raise NotImplementedError
 
-    def flush(self) -> bool:
-        """Emit what is held back; True if anything was. Called when the worker is idle, or after
-        some milliseconds."""
+    def flush(self, *, idle: bool = True) -> bool:
+        """Emit what is held back; True if anything was. Called when the worker is idle, and every
+        few milliseconds when it is not: then it may be put off."""
         return False
 
     def before_marker(self, epoch: Epoch) -> None:
@@ -96,6 +98,9 @@ class Operator:
     def late(self) -> Late | None:
         """What the cut that was just taken waits for beside the loop; None if it is whole."""
         return None
+
+    def on_abort(self, epoch: Epoch) -> None:
+        """The epoch was given up; what it was to hold goes with the next one."""
 
     def on_complete(self, epoch: Epoch) -> None:
         """The epoch, and every one before it, is committed in the log."""

@@ -188,6 +188,10 @@ class SourceOperator(Operator):
     def makes_watermarks(self) -> bool:
         return self._time is not None
 
+    def has_more(self, now: float) -> bool:
+        """Whether it can be polled again at once, as far as is known."""
+        return any(r.rows is not None or r.wants_poll(now) for r in self._being_read())
+
     def next_watermark(self, now: float) -> Watermark | None:
         """What is to be said of event time now, if anything."""
         if self._time is None or not self._splits:
@@ -248,6 +252,7 @@ class SourceOperator(Operator):
         reading.retry.failed(now, error)
         assert reading.retry.at is not None
         reading.quiet_until = reading.retry.at
+        reading.is_begun = reading.offset is not None or reading.to_skip > 0
         self._close(reading)
 
     def _take(self, reading: ReadingSplit, polled: Polled) -> None:

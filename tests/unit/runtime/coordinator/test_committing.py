@@ -111,7 +111,7 @@ def test_the_manifest_holds_what_was_acknowledged_and_what_is_known_of_sources(
     history = read_history(leader.world.storage)
     assert history.latest_epoch is not None
     manifest = read_manifest(leader.world.storage, history.latest_epoch.manifest)
-    assert (manifest.epoch, manifest.attempt, manifest.lineage) == (1, 1, "lineage")
+    assert (manifest.epoch, manifest.attempt, manifest.lineage) == (1, 1, "lineage-A-1")
     assert set(manifest.operators) == {"rows", "totals", "out"}
     assert manifest.operators["totals"].key_type == "string"
     assert [file.path for file in manifest.files()] == [

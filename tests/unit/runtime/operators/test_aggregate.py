@@ -21,10 +21,21 @@ from mainstay.testing import rows
 SCHEMA = "k long, v long"
 
 
+class Clock:
+    now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def wall(self) -> float:
+        return self.now
+
+
 class Opened:
     """The combiner and the fold of a job, each by itself, and what they have emitted."""
 
     def __init__(self, senders: int = 2) -> None:
+        self.clock = Clock()
         env = ms.Environment(parallelism=senders)
         keyed = env.source(rows(SCHEMA, []), uid="in").key_by("k")
         keyed.aggregate(total=ms.sum("v"), n=ms.count(), uid="totals").sink(
@@ -45,7 +56,7 @@ class Opened:
         unused: Any = None
         operator.open(
             OperatorContext(
-                spec.uid, 0, 1, 1, "job", unused, unused, unused, keyed=keyed, key_context=view
+                spec.uid, 0, 1, 1, "job", self.clock, unused, unused, keyed=keyed, key_context=view
             )
         )
         return operator
@@ -68,6 +79,18 @@ def test_rows_are_held_back_until_the_worker_is_idle() -> None:
     assert combine.flush()
     assert sorted(job.rows("combine")) == [(1, 40, 2), (2, 20, 1)]
     assert not combine.flush()
+
+
+def test_under_load_rows_are_held_back_for_a_while_and_no_longer() -> None:
+    job = Opened()
+    combine = job.operators["combine"]
+    combine.process(orders((1, 10)), 0)
+    job.clock.now = aggregate.LINGER_S * 0.9
+    combine.process(orders((1, 30)), 0)
+    assert not combine.flush(idle=False)
+    job.clock.now = aggregate.LINGER_S
+    assert combine.flush(idle=False)
+    assert job.rows("combine") == [(1, 40, 2)]
 
 
 @pytest.mark.parametrize("name", ["combine", "aggregate"])

@@ -1,0 +1,112 @@
+"""Loops under the simulation: rows on their way back are neither lost nor doubled."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from mainstay.runtime.feedback import Feedback
+from mainstay.runtime.operators.loop import LoopHead
+from tests.simulation.scenarios import LOOPS, Scenario, check, play
+
+SEEDS = 240
+CHUNK = 20
+
+
+def check_seeds(first: int, count: int) -> None:
+    for seed in range(first, first + count):
+        try:
+            check(play(Scenario.looped(seed)))
+        except Exception as error:
+            raise AssertionError(f"seed {seed}: {error}") from error
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
+def test_rows_in_loops_count_exactly_once_whatever_a_seed_does(first: int) -> None:
+    check_seeds(first, CHUNK)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    "first", range(SEEDS, SEEDS + int(os.environ.get("MAINSTAY_SEEDS", "1000")), 100)
+)
+def test_rows_in_loops_count_exactly_once_over_many_seeds(first: int) -> None:
+    check_seeds(first, 100)
+
+
+def test_the_fixed_seeds_cover_what_they_should() -> None:
+    scenarios = [Scenario.looped(seed) for seed in range(SEEDS)]
+    assert {s.graph for s in scenarios} == set(LOOPS)
+    assert {s.mode for s in scenarios} == {"exactly_once", "at_least_once"}
+    assert sum(s.rescaled_to is not None and s.settings.crashes > 0 for s in scenarios) > 30
+
+
+# ---------------------------------------------------------------- planted bugs
+
+
+@contextmanager
+def log_opened_late() -> Iterator[None]:
+    """What is queued when the marker passes is not in the log."""
+    right = Feedback.open_log
+
+    def without_the_queue(self: Any, epoch: Any) -> Any:
+        late = right(self, epoch)
+        self._logs[epoch].entries.clear()
+        return late
+
+    with patch.object(Feedback, "open_log", without_the_queue):
+        yield
+
+
+@contextmanager
+def log_closed_early() -> Iterator[None]:
+    """The log ends with the head's own snapshot, before the marker has come back."""
+    right = LoopHead.before_marker
+
+    def at_once(self: Any, epoch: Any) -> None:
+        right(self, epoch)
+        self.feedback.close_log(epoch)
+
+    with patch.object(LoopHead, "before_marker", at_once):
+        yield
+
+
+@contextmanager
+def log_not_replayed() -> Iterator[None]:
+    with patch.object(Feedback, "_restore", lambda self, unit: None):
+        yield
+
+
+@contextmanager
+def only_the_newest_log_gets_rows() -> Iterator[None]:
+    """Of several epochs under way, only the last learns what comes back."""
+    right = Feedback.arrived
+
+    def to_the_newest(self: Any, batch: Any) -> None:
+        logs = self._logs
+        self._logs = dict(list(logs.items())[-1:])
+        right(self, batch)
+        self._logs = logs
+
+    with patch.object(Feedback, "arrived", to_the_newest):
+        yield
+
+
+BUGS = [log_opened_late, log_closed_early, log_not_replayed, only_the_newest_log_gets_rows]
+
+
+@pytest.mark.mutation
+@pytest.mark.parametrize("bug", BUGS)
+def test_a_planted_bug_is_caught(bug: Any) -> None:
+    with bug():
+        for seed in range(500):
+            try:
+                check(play(Scenario.looped(seed)))
+            except Exception:
+                return
+    pytest.fail("no seed notices it")

@@ -1,0 +1,104 @@
+"""Unaligned snapshots under the simulation: rows that were overtaken are part of the cut."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from mainstay.runtime import assembly
+from mainstay.runtime.channel_state import TaskChannels
+from mainstay.runtime.output import OutputChannel
+from tests.simulation.scenarios import Scenario, check, play
+
+SEEDS = 240
+CHUNK = 20
+
+
+def check_seeds(first: int, count: int) -> None:
+    for seed in range(first, first + count):
+        try:
+            check(play(Scenario.unaligned(seed)))
+        except Exception as error:
+            raise AssertionError(f"seed {seed}: {error}") from error
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
+def test_every_input_counts_exactly_once_whatever_is_overtaken(first: int) -> None:
+    check_seeds(first, CHUNK)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    "first", range(SEEDS, SEEDS + int(os.environ.get("MAINSTAY_SEEDS", "1000")), 100)
+)
+def test_every_input_counts_exactly_once_over_many_seeds(first: int) -> None:
+    check_seeds(first, 100)
+
+
+# ---------------------------------------------------------------- planted bugs
+
+
+@contextmanager
+def what_is_queued_is_not_logged() -> Iterator[None]:
+    def open_only(self: Any, cut: Any, epoch: Any, number: int) -> None:
+        cut.open.add(number)
+
+    with patch.object(TaskChannels, "_log_queued", open_only):
+        yield
+
+
+@contextmanager
+def what_arrives_is_not_logged() -> Iterator[None]:
+    right = TaskChannels._on_arrival
+
+    def forget(self: Any, number: int, element: Any) -> None:
+        before = {epoch: list(cut.incoming) for epoch, cut in self._cuts.items()}
+        right(self, number, element)
+        for epoch, cut in self._cuts.items():
+            cut.incoming[:] = before[epoch]
+
+    with patch.object(TaskChannels, "_on_arrival", forget):
+        yield
+
+
+@contextmanager
+def what_had_no_credit_is_not_kept() -> Iterator[None]:
+    right = OutputChannel.overtake
+
+    def nothing(self: Any, epoch: Any) -> list[Any]:
+        right(self, epoch)
+        return []
+
+    with patch.object(OutputChannel, "overtake", nothing):
+        yield
+
+
+@contextmanager
+def rows_on_their_way_are_not_restored() -> Iterator[None]:
+    with patch.object(assembly, "restore_incoming", lambda *arguments: None):
+        yield
+
+
+BUGS = [
+    what_is_queued_is_not_logged,
+    what_arrives_is_not_logged,
+    what_had_no_credit_is_not_kept,
+    rows_on_their_way_are_not_restored,
+]
+
+
+@pytest.mark.mutation
+@pytest.mark.parametrize("bug", BUGS)
+def test_a_planted_bug_is_caught(bug: Any) -> None:
+    with bug():
+        for seed in range(500):
+            try:
+                check(play(Scenario.unaligned(seed)))
+            except Exception:
+                return
+    pytest.fail("no seed notices it")
