@@ -102,3 +102,8 @@ def test_a_planted_bug_is_caught(bug: Any) -> None:
             except Exception:
                 return
     pytest.fail("no seed notices it")
+
+
+def test_the_epoch_that_a_job_halts_with_holds_no_rows_on_their_way() -> None:
+    """They would be worked off while the job waits for its sinks, and again after its savepoint."""
+    check_seeds(174, 1)

@@ -248,7 +248,8 @@ class RunningAttempt:
         if due is None or (now < due and not has_ended) or self.book.final_is_pending:
             return
         notes, wall = self._sourcing.notes(), self._ports.clock.wall()
-        # What a savepoint holds must be readable by any program: no rows on their way.
+        # What a savepoint holds must be readable by any program, and what a job halts with is its
+        # end: there are no rows on their way in either.
         wanted = self._owner.wanted_epoch()
         is_saving = wanted is not None and self.book.next_epoch >= wanted
         # Input that was drained has not come to its end: there is more of it.
@@ -257,7 +258,7 @@ class RunningAttempt:
         pending = self.book.begin(now, wall, notes, is_final=is_final, is_last=is_last)
         self._loops.triggered(pending.epoch, self._progress.ended)
         self.send_all(Trigger(self.number, pending.epoch, is_last))
-        if self._job.is_unaligned and not is_saving:
+        if self._job.is_unaligned and not is_saving and not is_last:
             pending.overtake_at = now + self._options.snapshots.alignment_timeout_s
             self._overtake_if_due(now)
 
