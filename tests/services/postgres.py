@@ -130,3 +130,17 @@ def shared() -> PostgresServer:
     atexit.register(server.close)
     server.start()
     return server
+
+
+def name_of(dsn: str) -> str:
+    """A job's name of its own: one that a failed test left behind does not disturb the next."""
+    return f"job-{dsn[-12:]}"
+
+
+def asked(dsn: str, query: str) -> list[tuple[Any, ...]]:
+    """What an independent client sees."""
+    import psycopg
+
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        cursor = connection.execute(query)
+        return cursor.fetchall() if cursor.description else []

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
@@ -614,6 +614,25 @@ def check(outcome: Outcome) -> None:
     check_state(outcome, rows)
     if outcome.restored is not None:
         check_state(outcome.restored, rows)
+
+
+def check_seeds(scenario_of: Callable[[int], Scenario], first: int, count: int) -> None:
+    """Play as many seeds, and name the one that fails."""
+    for seed in range(first, first + count):
+        try:
+            check(play(scenario_of(seed)))
+        except Exception as error:
+            raise AssertionError(f"seed {seed}: {error}") from error
+
+
+def is_noticed(scenario_of: Callable[[int], Scenario], seeds: Iterable[int]) -> bool:
+    """Whether a seed fails: a bug has been planted, and should not go unnoticed."""
+    for seed in seeds:
+        try:
+            check(play(scenario_of(seed)))
+        except Exception:
+            return True
+    return False
 
 
 def check_refusals(simulation: Simulation) -> None:

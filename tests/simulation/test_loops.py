@@ -12,23 +12,15 @@ import pytest
 
 from mainstay.runtime.feedback import Feedback
 from mainstay.runtime.operators.loop import LoopHead
-from tests.simulation.scenarios import LOOPS, Scenario, check, play
+from tests.simulation.scenarios import LOOPS, Scenario, check_seeds, is_noticed
 
 SEEDS = 240
 CHUNK = 20
 
 
-def check_seeds(first: int, count: int) -> None:
-    for seed in range(first, first + count):
-        try:
-            check(play(Scenario.looped(seed)))
-        except Exception as error:
-            raise AssertionError(f"seed {seed}: {error}") from error
-
-
 @pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
 def test_rows_in_loops_count_exactly_once_whatever_a_seed_does(first: int) -> None:
-    check_seeds(first, CHUNK)
+    check_seeds(Scenario.looped, first, CHUNK)
 
 
 @pytest.mark.soak
@@ -36,7 +28,7 @@ def test_rows_in_loops_count_exactly_once_whatever_a_seed_does(first: int) -> No
     "first", range(SEEDS, SEEDS + int(os.environ.get("MAINSTAY_SEEDS", "1000")), 100)
 )
 def test_rows_in_loops_count_exactly_once_over_many_seeds(first: int) -> None:
-    check_seeds(first, 100)
+    check_seeds(Scenario.looped, first, 100)
 
 
 def test_the_fixed_seeds_cover_what_they_should() -> None:
@@ -104,9 +96,4 @@ BUGS = [log_opened_late, log_closed_early, log_not_replayed, only_the_newest_log
 @pytest.mark.parametrize("bug", BUGS)
 def test_a_planted_bug_is_caught(bug: Any) -> None:
     with bug():
-        for seed in range(500):
-            try:
-                check(play(Scenario.looped(seed)))
-            except Exception:
-                return
-    pytest.fail("no seed notices it")
+        assert is_noticed(Scenario.looped, range(500))

@@ -11,23 +11,15 @@ import os
 
 import pytest
 
-from tests.simulation.scenarios import Scenario, check, play
+from tests.simulation.scenarios import Scenario, check_seeds
 
 SEEDS = 1000
 CHUNK = 20
 
 
-def check_seeds(first: int, count: int) -> None:
-    for seed in range(first, first + count):
-        try:
-            check(play(Scenario.of(seed)))
-        except Exception as error:
-            raise AssertionError(f"seed {seed}: {error}") from error
-
-
 @pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
 def test_every_input_counts_exactly_once_whatever_a_seed_does(first: int) -> None:
-    check_seeds(first, CHUNK)
+    check_seeds(Scenario.of, first, CHUNK)
 
 
 @pytest.mark.soak
@@ -35,7 +27,7 @@ def test_every_input_counts_exactly_once_whatever_a_seed_does(first: int) -> Non
     "first", range(SEEDS, SEEDS + int(os.environ.get("MAINSTAY_SEEDS", "1000")), 100)
 )
 def test_every_input_counts_exactly_once_over_many_seeds(first: int) -> None:
-    check_seeds(first, 100)
+    check_seeds(Scenario.of, first, 100)
 
 
 def test_the_fixed_seeds_cover_what_they_should() -> None:

@@ -13,23 +13,15 @@ import pytest
 from mainstay.runtime import assembly
 from mainstay.runtime.channel_state import TaskChannels
 from mainstay.runtime.output import OutputChannel
-from tests.simulation.scenarios import Scenario, check, play
+from tests.simulation.scenarios import Scenario, check_seeds, is_noticed
 
 SEEDS = 240
 CHUNK = 20
 
 
-def check_seeds(first: int, count: int) -> None:
-    for seed in range(first, first + count):
-        try:
-            check(play(Scenario.unaligned(seed)))
-        except Exception as error:
-            raise AssertionError(f"seed {seed}: {error}") from error
-
-
 @pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
 def test_every_input_counts_exactly_once_whatever_is_overtaken(first: int) -> None:
-    check_seeds(first, CHUNK)
+    check_seeds(Scenario.unaligned, first, CHUNK)
 
 
 @pytest.mark.soak
@@ -37,7 +29,7 @@ def test_every_input_counts_exactly_once_whatever_is_overtaken(first: int) -> No
     "first", range(SEEDS, SEEDS + int(os.environ.get("MAINSTAY_SEEDS", "1000")), 100)
 )
 def test_every_input_counts_exactly_once_over_many_seeds(first: int) -> None:
-    check_seeds(first, 100)
+    check_seeds(Scenario.unaligned, first, 100)
 
 
 # ---------------------------------------------------------------- planted bugs
@@ -96,14 +88,9 @@ BUGS = [
 @pytest.mark.parametrize("bug", BUGS)
 def test_a_planted_bug_is_caught(bug: Any) -> None:
     with bug():
-        for seed in range(500):
-            try:
-                check(play(Scenario.unaligned(seed)))
-            except Exception:
-                return
-    pytest.fail("no seed notices it")
+        assert is_noticed(Scenario.unaligned, range(500))
 
 
 def test_the_epoch_that_a_job_halts_with_holds_no_rows_on_their_way() -> None:
     """They would be worked off while the job waits for its sinks, and again after its savepoint."""
-    check_seeds(174, 1)
+    check_seeds(Scenario.unaligned, 174, 1)

@@ -51,10 +51,6 @@ def test_a_fresh_job_begins_in_the_log_before_its_workers_are_launched(lead: Lea
     assert (begin.attempt, begin.leader, begin.restored_from) == (1, "A-1", None)
     assert (begin.job, begin.lineage) == ("words", "lineage-A-1")
     assert begin.next_epoch == 1
-        "words",
-        f"lineage-{begin.leader[:12]}",
-        1,
-    )
     assert leader.status == "launching"
     (record,) = leader.coordinator.attempts
     assert (record.attempt, record.restored_from, record.report) == (1, None, ())

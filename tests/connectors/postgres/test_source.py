@@ -20,29 +20,11 @@ from mainstay.errors import GraphError, SourceError
 from mainstay.schema import batch_to_rows, format_schema, row_class
 from tests.drive.ledger import PATIENCE_S, await_until, complete_epochs
 from tests.edges import Crashing, start
-from tests.services.postgres import PostgresServer, ServiceMissing, shared
+from tests.services.postgres import PostgresServer
 
 pytestmark = [pytest.mark.services, pytest.mark.xdist_group("postgres")]
 
 POLL_S = 0.2
-
-
-@pytest.fixture(autouse=True)
-def needs_the_driver() -> None:
-    pytest.importorskip("psycopg", reason="psycopg is not installed")
-
-
-@pytest.fixture
-def server() -> PostgresServer:
-    try:
-        return shared()
-    except ServiceMissing as missing:
-        pytest.skip(str(missing))
-
-
-@pytest.fixture
-def dsn(server: PostgresServer) -> str:
-    return server.schema()
 
 
 @pytest.fixture

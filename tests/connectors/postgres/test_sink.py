@@ -28,43 +28,12 @@ from mainstay.errors import FencedError, GraphError, RestoreError, SinkError
 from mainstay.schema import rows_to_batch, to_schema
 from tests.drive.ledger import PATIENCE_S, Ids, await_attempt, await_until, complete_epochs
 from tests.edges import CRASH_POINTS, Crashing, start
-from tests.services.postgres import PostgresServer, ServiceMissing, shared
+from tests.services.postgres import PostgresServer, ServiceMissing, asked, name_of
 from tests.sinks import prepare, recovery, write
 
 pytestmark = [pytest.mark.services, pytest.mark.xdist_group("postgres")]
 
 SCHEMA = to_schema("id long, name string")
-
-
-@pytest.fixture(autouse=True)
-def needs_the_driver() -> None:
-    pytest.importorskip("psycopg", reason="psycopg is not installed")
-
-
-@pytest.fixture
-def server() -> PostgresServer:
-    try:
-        return shared()
-    except ServiceMissing as missing:
-        pytest.skip(str(missing))
-
-
-@pytest.fixture
-def dsn(server: PostgresServer) -> str:
-    return server.schema()
-
-
-def name_of(dsn: str) -> str:
-    """A job's name of its own: one that a failed test left behind does not disturb the next."""
-    return f"job-{dsn[-12:]}"
-
-
-def asked(dsn: str, query: str) -> list[tuple[Any, ...]]:
-    """What an independent client sees."""
-    psycopg = pytest.importorskip("psycopg")
-    with psycopg.connect(dsn, autocommit=True) as connection:
-        cursor = connection.execute(query)
-        return cursor.fetchall() if cursor.description else []
 
 
 def prepared_names(dsn: str) -> list[str]:
