@@ -1,7 +1,8 @@
-"""``python -m benchmarks [core | rocksdb | savepoints | peers]``: measure, print, and write down.
+"""``python -m benchmarks [core | rocksdb | savepoints | modes | peers]``: measure and write down.
 
 ``core`` is meant when nothing is said: what the core costs, in this process. ``rocksdb`` is state
-in RocksDB beside the heap, ``savepoints`` are savepoints beside plain Parquet. ``peers`` measures
+in RocksDB beside the heap, ``savepoints`` are savepoints beside plain Parquet, ``modes`` are epochs
+under backpressure. ``peers`` measures
 whole jobs, ours beside those of other systems. Reports go to ``benchmarks/results``.
 """
 
@@ -13,6 +14,7 @@ from pathlib import Path
 
 from benchmarks import (
     aggregate_path,
+    modes,
     record_path,
     rocksdb_state,
     savepoints,
@@ -33,9 +35,15 @@ REPORTS = {
     "core": MODULES,
     "rocksdb": {"rocksdb_state": rocksdb_state},
     "savepoints": {"savepoints": savepoints},
+    "modes": {"modes": modes},
 }
 """What is measured for each report, which is a file of its own."""
-TITLES = {"core": "the core", "rocksdb": "state in RocksDB", "savepoints": "savepoints"}
+TITLES = {
+    "core": "the core",
+    "rocksdb": "state in RocksDB",
+    "savepoints": "savepoints",
+    "modes": "the modes",
+}
 SIZES = {size.name: size for size in (FULL, QUICK, TINY)}
 RESULTS = Path(__file__).parent / "results"
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import sys
+from functools import partial
 from typing import Any
 
 import networkx
@@ -11,6 +13,9 @@ import pytest
 import mainstay as ms
 from examples import connected_components, page_rank, retries
 from mainstay.errors import GraphError
+from mainstay.runtime import feedback
+from mainstay.runtime.spec import Tuning
+from mainstay.snapshot.operator_files import OperatorFiles
 from mainstay.testing import rows, run
 
 
@@ -119,3 +124,49 @@ def test_what_goes_back_must_come_from_the_loop() -> None:
         stream.iterate(lambda head: (stream, head), uid="loop")
     with pytest.raises(GraphError, match=r"call iterate\(...\) before key_by"):
         stream.key_by("n").iterate(lambda head: (head, head), uid="loop")
+
+
+SPLIT = "n long, round int"
+
+
+def test_a_loop_that_makes_more_and_more_rows_comes_to_its_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Two rows of one, eight times over, with next to no memory for those that wait."""
+    stored: list[str] = []
+    write = OperatorFiles.write
+
+    def noted(self: OperatorFiles, name: str, data: bytes) -> Any:
+        stored.append(name)
+        return write(self, name, data)
+
+    monkeypatch.setattr(feedback, "CHUNK_BYTES", 200)
+    monkeypatch.setattr(OperatorFiles, "write", noted)
+    # With room for little on the channels, rows wait at the head.
+    module = sys.modules["mainstay.testing.run"]
+    monkeypatch.setattr(module, "Tuning", partial(Tuning, window_bytes=100))
+
+    def twice(row: Any) -> Any:
+        if row.round == 8:
+            yield tuple(row)
+        else:
+            yield row.n * 2, row.round
+            yield row.n * 2 + 1, row.round
+
+    def body(head: Any) -> Any:
+        split = (
+            head.flat_map(twice, "n long, round int").rebalance().map(tuple, "n long, round int")
+        )
+        back = split.filter(lambda row: row.round < 8)
+        return back, split.filter(lambda row: row.round == 8)
+
+    def build(env: Any) -> None:
+        source = rows(SPLIT, [(n, 0) for n in range(6)])
+        looped = env.source(source, uid="in").iterate(
+            body, uid="loop", round_column="round", memory=1000
+        )
+        looped.sink(ms.connectors.Memory(), uid="out")
+
+    result = run(build, parallelism=2, crashes=3, seed=2)
+    assert sorted(result.output("out")) == [(n, 8) for n in range(6 * 2**8)]
+    assert len(stored) > 20, "rows waited in files"
