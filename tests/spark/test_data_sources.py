@@ -226,22 +226,6 @@ def test_no_more_is_planned_than_a_job_can_read(folder: Path) -> None:
     assert source.plan(seen) != []
 
 
-def test_ranges_that_are_read_as_a_whole_wait_for_those_before_them(folder: Path) -> None:
-    feed = Feed(options(folder, count=10**9, limit=1))
-    source = pyspark_source(feed)
-    seen = planned_by(source, frozenset(), 5)
-    assert last_number(seen) == 1
-    source.on_complete(seen, {sorted(seen)[-1]: None})
-    assert source.plan(seen) == []
-    source.on_complete(seen, {})
-    seen = planned_by(source, seen, 5)
-    assert last_number(seen) == 65
-    again = pyspark_source(feed)
-    assert again.plan(seen) == [], "a new process does not know what is read"
-    again.on_complete(seen, {})
-    assert again.plan(seen) != []
-
-
 # ---------------------------------------------------------------- ranges
 
 

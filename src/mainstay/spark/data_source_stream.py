@@ -43,8 +43,6 @@ SIMPLE_RANGES_AHEAD = 16
 """The same where the rows themselves are in the splits."""
 RANGES_AT_ONCE = 16
 """Ranges of one plan: the first should not wait for the last."""
-ATOMIC_RANGES_AT_ONCE = 64
-"""The same where the next plan has to wait for an epoch."""
 
 
 class RangesSource(Source):
@@ -72,10 +70,10 @@ class RangesSource(Source):
             last = last_range(seen)
             if last is None:
                 return self._begin(reader)
-            most = min(self._room(last), self._at_once if self._gives_pieces(reader) else 1)
+            most = min(self._room(last), RANGES_AT_ONCE if self._gives_pieces(reader) else 1)
             splits, has_more = self._plan_after(last, most, reader)
             # A limit has cut it short where a whole plan was used: there is more at once.
-            is_cut_short = has_more and most > 1 and not self.atomic_splits
+            is_cut_short = has_more and most > 1
             self.replan_s = 0.0 if is_cut_short else self._every_s
             return splits
 
@@ -88,18 +86,9 @@ class RangesSource(Source):
 
     def _room(self, last: Range) -> int:
         """How many ranges may be planned now."""
-        if self.atomic_splits:
-            # The cut of a subtask waits for the split at hand, and may then hold splits that came
-            # after its epoch was triggered, which the epoch's notes lack. So none may come before
-            # all others are known to be read.
-            return self.ranges_ahead if last.number == self._read_number else 0
         if self._read_number is None:
             self._read_number = last.number
         return self.ranges_ahead - max(0, last.number - self._read_number)
-
-    @property
-    def _at_once(self) -> int:
-        return ATOMIC_RANGES_AT_ONCE if self.atomic_splits else RANGES_AT_ONCE
 
     def _plan_after(self, last: Range, most: int, reader: Any) -> tuple[list[Split], bool]:
         """The splits of the next ranges, and whether there may be more."""
