@@ -426,7 +426,7 @@ class Scenario:
             ),
             tuning=Tuning(
                 window_bytes=random.choice([1, 200, 2000, 1 << 20]),
-                least_window_bytes=asked.choice([1, 100, 1 << 16]),
+                least_window_bytes=Random(f"window-{seed}").choice([1, 100, 1 << 16]),
                 batch_rows=random.choice([1, 4, 32]),
                 first_slice_rows=random.randint(1, 6),
                 max_slice_rows=6,

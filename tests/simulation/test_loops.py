@@ -89,11 +89,17 @@ def only_the_newest_log_gets_rows() -> Iterator[None]:
         yield
 
 
-BUGS = [log_opened_late, log_closed_early, log_not_replayed, only_the_newest_log_gets_rows]
+BUGS = {
+    log_opened_late: 24,
+    log_closed_early: 7,
+    log_not_replayed: 1,
+    only_the_newest_log_gets_rows: 21,
+}
+"""And a seed that is known to notice: it is tried first."""
 
 
 @pytest.mark.mutation
 @pytest.mark.parametrize("bug", BUGS)
 def test_a_planted_bug_is_caught(bug: Any) -> None:
     with bug():
-        assert is_noticed(Scenario.looped, range(500))
+        assert is_noticed(Scenario.looped, [BUGS[bug], *range(500)])

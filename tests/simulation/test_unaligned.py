@@ -76,19 +76,20 @@ def rows_on_their_way_are_not_restored() -> Iterator[None]:
         yield
 
 
-BUGS = [
-    what_is_queued_is_not_logged,
-    what_arrives_is_not_logged,
-    what_had_no_credit_is_not_kept,
-    rows_on_their_way_are_not_restored,
-]
+BUGS = {
+    what_is_queued_is_not_logged: 95,
+    what_arrives_is_not_logged: 0,
+    what_had_no_credit_is_not_kept: 18,
+    rows_on_their_way_are_not_restored: 0,
+}
+"""And a seed that is known to notice: it is tried first."""
 
 
 @pytest.mark.mutation
 @pytest.mark.parametrize("bug", BUGS)
 def test_a_planted_bug_is_caught(bug: Any) -> None:
     with bug():
-        assert is_noticed(Scenario.unaligned, range(500))
+        assert is_noticed(Scenario.unaligned, [BUGS[bug], *range(500)])
 
 
 def test_the_epoch_that_a_job_halts_with_holds_no_rows_on_their_way() -> None:
