@@ -13,7 +13,7 @@ import pytest
 
 from tests.simulation.scenarios import Scenario, check_seeds
 
-SEEDS = 1000
+SEEDS = 500
 CHUNK = 20
 
 

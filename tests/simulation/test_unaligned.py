@@ -15,7 +15,7 @@ from mainstay.runtime.channel_state import TaskChannels
 from mainstay.runtime.output import OutputChannel
 from tests.simulation.scenarios import Scenario, check_seeds, is_noticed
 
-SEEDS = 120
+SEEDS = 60
 CHUNK = 20
 
 
