@@ -86,7 +86,7 @@ def check(env: ms.Environment, path: Path, table: pa.Table) -> None:
     parts = networkx.connected_components(networkx.Graph(list(edges)))
     expected = {node: min(part) for part in parts for node in part}
     job = expand(chain(env.graph()))
-    state = committed_state(open_storage(path / "snapshots"), job, "labels", "label")
+    state = committed_state(open_storage(str(path / "snapshots")), job, "labels", "label")
     assert state == expected
     labels: dict[int, int] = {}
     written = ms.connectors.read_committed(path / "labels")
