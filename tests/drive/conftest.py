@@ -43,6 +43,8 @@ def nothing_stays_behind(
     threads, sockets = set(threading.enumerate()), own_sockets()
     yield
     processes = [process for process in tagged(tag) if process != psutil.Process()]
+    # One that is about to end may need a moment on a busy machine.
+    _, processes = psutil.wait_procs(processes, timeout=10.0)
     for process in processes:
         process.kill()
     assert processes == []
