@@ -200,6 +200,7 @@ def test_workers_that_do_not_come_in_are_counted_in_the_error(tmp_path: Path) ->
 
 @pytest.mark.parametrize("moment", ["launching", "running"])
 def test_cancelling_leaves_no_process_and_the_last_epoch(tmp_path: Path, moment: str) -> None:
+    before = psutil.Process().children(recursive=True)
     ledger = LedgerJob(tmp_path, count=10_000_000)
     job = ledger.start()
     if moment == "running":
@@ -207,7 +208,7 @@ def test_cancelling_leaves_no_process_and_the_last_epoch(tmp_path: Path, moment:
     else:
         await_until(lambda: job.status == "launching", "the workers are being started")
     job.cancel()
-    assert psutil.Process().children(recursive=True) == []
+    assert set(psutil.Process().children(recursive=True)) <= set(before)
     assert job.wait() == "cancelled"
     assert (complete_epochs(job) > 0) == (moment == "running")
     job.cancel()
@@ -215,6 +216,7 @@ def test_cancelling_leaves_no_process_and_the_last_epoch(tmp_path: Path, moment:
 
 
 def test_a_loop_that_breaks_ends_its_workers(tmp_path: Path) -> None:
+    before = psutil.Process().children(recursive=True)
     job = LedgerJob(tmp_path, count=10_000_000).start()
     await_attempt(job, 1, WORKERS)
 
@@ -225,7 +227,7 @@ def test_a_loop_that_breaks_ends_its_workers(tmp_path: Path) -> None:
     with pytest.raises(JobFailedError, match="broke") as raised:
         job.wait(PATIENCE_S)
     assert isinstance(raised.value.__cause__, ZeroDivisionError)
-    assert psutil.Process().children(recursive=True) == []
+    assert set(psutil.Process().children(recursive=True)) <= set(before)
 
 
 class Within:

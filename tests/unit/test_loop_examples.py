@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import sys
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import networkx
@@ -17,6 +18,7 @@ from mainstay.runtime import feedback
 from mainstay.runtime.spec import Tuning
 from mainstay.snapshot.operator_files import OperatorFiles
 from mainstay.testing import rows, run
+from tests.drive.ledger import await_until
 
 
 @pytest.mark.parametrize(("seed", "crashes"), [(1, 0), (2, 4), (3, 4)])
@@ -92,6 +94,22 @@ def test_rows_go_round_no_more_often_than_they_may() -> None:
 
     found = sorted(run(build, crashes=2, seed=1).output("out"))
     assert found == [(n, round) for n in range(20) for round in range(4)]
+
+
+def test_epochs_pass_a_loop_that_is_never_empty(tmp_path: Path) -> None:
+    env = ms.Environment(spark="embedded", snapshots=ms.Snapshots(tmp_path, every="20ms"))
+    source = rows("n long, round int", [(n, 0) for n in range(10_000)])
+    looped = env.source(source, uid="in").iterate(endless, uid="loop", round_column="round")
+    looped.filter(lambda row: False).sink(ms.connectors.Memory(), uid="out")
+    job: Any = env.start("endless")
+    try:
+        await_until(
+            lambda: sum(record.status == "complete" for record in job.snapshots()) >= 5,
+            "five epochs are complete",
+        )
+        assert job.status == "running"
+    finally:
+        job.cancel()
 
 
 @pytest.mark.parametrize(

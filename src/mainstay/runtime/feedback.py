@@ -175,11 +175,7 @@ class Feedback:
             return None
         chunk = self._chunks[0]
         assert chunk.batches is not None
-        batch = chunk.batches.popleft()
-        taken = batch
-        if batch.num_rows > max_rows:
-            taken = batch.slice(0, max_rows)
-            chunk.batches.appendleft(batch.slice(max_rows))
+        taken = _up_to(max_rows, chunk.batches)
         chunk.taken += taken.num_rows
         chunk.rows -= taken.num_rows
         self.rows -= taken.num_rows
@@ -348,18 +344,17 @@ def rows_of(data: bytes) -> list[pa.RecordBatch]:
 
 def _units_of(entries: list[pa.RecordBatch | tuple[FileRef, int]]) -> Iterator[tuple[Any, ...]]:
     gathered: list[pa.RecordBatch] = []
+    size_bytes = 0
     for entry in entries:
+        if gathered and (isinstance(entry, tuple) or size_bytes >= CHUNK_BYTES):
+            yield _unit(gathered)
+            gathered, size_bytes = [], 0
         if isinstance(entry, tuple):
             file, skip = entry
-            if gathered:
-                yield _unit(gathered)
-                gathered = []
             yield None, file.path, file.size_bytes, file.checksum, skip
-            continue
-        gathered.append(entry)
-        if _size(gathered) >= CHUNK_BYTES:
-            yield _unit(gathered)
-            gathered = []
+        else:
+            gathered.append(entry)
+            size_bytes += entry.nbytes
     if gathered:
         yield _unit(gathered)
 
@@ -385,6 +380,20 @@ def with_rows(units: OperatorUnits, read: Callable[[FileRef], bytes]) -> Operato
             whole.append(_unit(batches))
     log.update(whole)
     return log.encode(log.copy_units())
+
+
+def _up_to(max_rows: int, batches: deque[pa.RecordBatch]) -> pa.RecordBatch:
+    """The first rows, together: a loop is fed many small batches."""
+    taken: list[pa.RecordBatch] = []
+    left = max_rows
+    while batches and left:
+        batch = batches.popleft()
+        if batch.num_rows > left:
+            batches.appendleft(batch.slice(left))
+            batch = batch.slice(0, left)
+        taken.append(batch)
+        left -= batch.num_rows
+    return taken[0] if len(taken) == 1 else pa.concat_batches(taken)
 
 
 def _without(batches: Iterable[pa.RecordBatch], skip: int) -> list[pa.RecordBatch]:

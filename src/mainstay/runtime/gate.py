@@ -51,9 +51,9 @@ class Gate:
         self, channels: list[InputChannel], grant: Grant, windows: Windows | None = None
     ) -> None:
         self.channels = channels
-        self._windows = windows
+        self._windows = windows or Windows(0, 0, len(channels))
         for channel in channels:
-            channel.window_bytes = 0 if windows is None else windows.bytes
+            channel.window_bytes = self._windows.bytes
         self._index = {channel.id: number for number, channel in enumerate(channels)}
         self._grant = grant
         self._ready: deque[int] = deque()
@@ -119,7 +119,7 @@ class Gate:
         if channel.queue:
             self._ready.append(number)
         channel.owed_bytes += size_bytes
-        if self._windows is not None:
+        if size_bytes:
             self._windows.took(size_bytes, now)
         # Last, because a sender on this worker may put the next batch in at once.
         self._give_back(channel)
@@ -129,8 +129,7 @@ class Gate:
         if channel.owed_bytes < max(1, channel.window_bytes // 4):
             return
         owed, channel.owed_bytes = channel.owed_bytes, 0
-        wanted = channel.window_bytes if self._windows is None else self._windows.bytes
-        granted = max(0, owed + wanted - channel.window_bytes)
+        granted = max(0, owed + self._windows.bytes - channel.window_bytes)
         channel.window_bytes += granted - owed
         if granted:
             self._grant(channel.id, granted)

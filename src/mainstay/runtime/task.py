@@ -7,7 +7,8 @@ unblock. Anything emitted on account of the epoch comes before the marker.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -43,29 +44,6 @@ from mainstay.runtime.stateful import StatefulOperator
 from mainstay.runtime.status import Problem
 from mainstay.runtime.watermarks import LAST, GateClock
 from mainstay.snapshot.manifest import SubtaskState
-
-
-@dataclass(frozen=True, slots=True)
-class _Trigger:
-    """An epoch for which the cut of a source is still to be taken."""
-
-    epoch: Epoch
-    is_last: bool
-
-    def take(self, task: Task) -> None:
-        task.take_trigger(self)
-
-
-@dataclass(frozen=True, slots=True)
-class _Assignment:
-    """Splits that came behind a trigger."""
-
-    splits: tuple[Split, ...]
-    last: bool
-    epoch: Epoch | None = None
-
-    def take(self, task: Task) -> None:
-        task.take_splits(self)
 
 
 class Task:
@@ -106,7 +84,8 @@ class Task:
         self._outside = [
             m.operator for m in members if isinstance(m.operator, SourceOperator | SinkOperator)
         ]
-        self._triggers: list[_Trigger | _Assignment] = []
+        self._awaited = self._last_cut = Epoch(0)
+        self._waiting: list[tuple[Epoch | None, Callable[[], None]]] = []
         """Triggers that wait for the end of a split, and what came after them, in order."""
         self.channels: TaskChannels | None = None
         """Set where snapshots may be unaligned."""
@@ -167,8 +146,8 @@ class Task:
         return member.is_full and (member.is_tended or self._durability.is_writing(member))
 
     def _step_source(self, source: SourceOperator) -> bool:
-        if self._triggers and not source.is_mid_split:
-            self._take_triggers()
+        if self._waiting and not source.is_mid_split:
+            self._take_waiting()
             return True
         if self.ended or self._is_held:
             return False
@@ -177,7 +156,7 @@ class Task:
             return True
         started = self._ports.clock.monotonic()
         asked = self._slices.rows
-        rows = source.poll(asked, begin=not self._triggers and not self._is_drained)
+        rows = source.poll(asked, begin=not self._waiting and not self._is_drained)
         now = self._ports.clock.monotonic()
         self._has_more = bool(rows) and source.has_more(now)
         if rows:
@@ -208,20 +187,23 @@ class Task:
         return True
 
     def _step_loop(self, head: LoopHead) -> bool:
-        """What came back goes before what is new, and a restored log before everything."""
+        """What came back goes before what is new, unless an epoch waits behind that; a restored
+        log goes before everything."""
         feedback = head.feedback
         if self.ended or feedback.is_full:
             return self._step_control()
         if head.is_done:
             self._end()
             return True
-        batch = None if self._is_held else feedback.take(self._slices.rows)
+        if self._is_held:
+            return self._step_control()
+        if self._is_awaited and not feedback.is_replaying and self._step_gate():
+            return True
+        batch = feedback.take(self._slices.rows)
         if batch is not None:
             self._process(batch, 0)
             return True
-        if self._is_held or feedback.is_replaying:
-            return self._step_control()
-        return self._step_gate()
+        return self._step_control() if feedback.is_replaying else self._step_gate()
 
     def _step_control(self) -> bool:
         taken = self.gate.take_control()
@@ -294,30 +276,40 @@ class Task:
 
         After the last epoch nothing is read: it would only be thrown away.
         """
-        self._triggers.append(_Trigger(epoch, is_last))
+
+        def take() -> None:
+            self._cut(epoch)
+            self._is_held = self._is_held or is_last
+
+        self._waiting.append((epoch, take))
         if not (isinstance(self._head, SourceOperator) and self._head.is_mid_split):
-            self._take_triggers()
+            self._take_waiting()
+
+    def on_triggered(self, epoch: Epoch) -> None:
+        """An epoch has begun at the sources. The head of a loop lets its marker through: behind
+        what comes back, for as long as anything does, it might wait for ever."""
+        self._awaited = epoch
+
+    @property
+    def _is_awaited(self) -> bool:
+        return self._awaited > self._last_cut
 
     def assign(self, splits: tuple[Split, ...], *, last: bool) -> None:
         """Splits for the source. Those that come after a trigger are not in its cut, because they
         are not in the notes that the coordinator took with it."""
-        assignment = _Assignment(splits, last)
-        if self._triggers:
-            self._triggers.append(assignment)
+
+        def take() -> None:
+            self._head.assign(splits, last=last)
+
+        if self._waiting:
+            self._waiting.append((None, take))
         else:
-            assignment.take(self)
+            take()
 
-    def _take_triggers(self) -> None:
-        waiting, self._triggers = self._triggers, []
-        for each in waiting:
-            each.take(self)
-
-    def take_trigger(self, trigger: _Trigger) -> None:
-        self._snapshot(trigger.epoch, alignment_s=0.0)
-        self._is_held = self._is_held or trigger.is_last
-
-    def take_splits(self, assignment: _Assignment) -> None:
-        self._head.assign(assignment.splits, last=assignment.last)
+    def _take_waiting(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for _, take in waiting:
+            take()
 
     def hold(self) -> None:
         """Read nothing at all: the attempt starts from the epoch that the job halts with."""
@@ -342,11 +334,8 @@ class Task:
         elif verdict.action is Action.SNAPSHOT:
             waiting = self._aligning_since.items()
             self._aligning_since = {later: start for later, start in waiting if later > epoch}
-            self._snapshot(epoch, alignment_s=now - since)
+            self._cut(epoch, now - since)
             self.gate.unblock_all()
-
-    def _snapshot(self, epoch: Epoch, alignment_s: float) -> None:
-        self._cut(epoch, alignment_s, None)
 
     def on_overtake(self, epoch: Epoch) -> None:
         """Cut for the epoch now, whatever stands in line, as far as that is possible."""
@@ -369,10 +358,11 @@ class Task:
         assert self.channels is not None
         self.channels.on_overtaken(self.gate.number_of(channel), epoch, sequence)
 
-    def _cut(self, epoch: Epoch, alignment_s: float, arrived: set[int] | None) -> None:
+    def _cut(self, epoch: Epoch, alignment_s: float = 0.0, arrived: set[int] | None = None) -> None:
         """Cut between what was taken and what was not; ``arrived`` is where the marker has come,
         if it is not everywhere."""
         started = self._ports.clock.monotonic()
+        self._last_cut = epoch
         for member in self.members:
             member.operator.before_marker(epoch)
         self._broadcast(epoch)
@@ -396,9 +386,11 @@ class Task:
         if self._markers.on_abort(epoch):
             self.gate.unblock_all()
         self._aligning_since.pop(epoch, None)
-        self._triggers = [waiting for waiting in self._triggers if waiting.epoch != epoch]
-        if not any(isinstance(waiting, _Trigger) for waiting in self._triggers):
-            self._take_triggers()
+        if epoch == self._awaited:
+            self._awaited = self._last_cut
+        self._waiting = [waiting for waiting in self._waiting if waiting[0] != epoch]
+        if all(trigger is None for trigger, _ in self._waiting):
+            self._take_waiting()
         for member in self.members:
             member.operator.on_abort(epoch)
         if self.channels is not None:

@@ -267,6 +267,8 @@ class Worker:
             case Trigger(_, epoch, is_last):
                 for task in self._source_tasks():
                     task.on_trigger(epoch, is_last=is_last)
+                for task in self.tasks:
+                    task.on_triggered(epoch)
             case Overtake(_, epoch):
                 for task in self.tasks:
                     task.on_overtake(epoch)
