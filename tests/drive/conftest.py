@@ -49,5 +49,5 @@ def nothing_stays_behind(
         process.kill()
     assert processes == []
     assert list(Path(scratch).iterdir()) == []
-    assert {thread for thread in threading.enumerate() if thread.is_alive()} <= threads
-    await_until(lambda: own_sockets() <= sockets, "the sockets of this process are closed", 5.0)
+    await_until(lambda: set(threading.enumerate()) <= threads, "the threads have ended", 20.0)
+    await_until(lambda: own_sockets() <= sockets, "the sockets of this process are closed", 20.0)

@@ -152,11 +152,12 @@ class LedgerJob:
         per_second: float = 6_000.0,
         workers: int = 3,
         function: Ledger | None = None,
+        mode: str = "exactly_once",
     ) -> None:
         self.count = count
         self.directory = str(folder / "snapshots")
         self.shelf = Shelf(folder / "shelf")
-        environment = ms.Environment(parallelism=workers)
+        environment = ms.Environment(parallelism=workers, mode=mode)
         ids = environment.source(Ids(count, per_second), uid="ids")
         ledger = ids.key_by("k").process(function or Ledger(), "k long, id long", uid="ledger")
         ledger.sink(self.shelf, uid="shelf")
