@@ -115,7 +115,8 @@ def test_a_process_of_spark_that_has_been_a_worker_is_as_it_was(
             continue
         threads = sorted(thread.name for thread in threading.enumerate())
         sockets = [c.laddr for c in psutil.Process().net_connections("unix") if c.laddr]
-        found = (gc.get_threshold(), sys.getswitchinterval(), gc.get_freeze_count())
+        # How many are frozen changes by itself: some of them are let go of.
+        found = (gc.get_threshold(), sys.getswitchinterval(), gc.get_freeze_count() > 0)
         text = repr((*found, threads, [s for s in sockets if "mainstay" in str(s)]))
         yield pa.record_batch({"pid": [os.getpid()], "text": [text]})
 

@@ -36,6 +36,8 @@ __all__ = ["EncodedFile", "StateFile", "StateTable", "encode_state_file", "open_
 
 # Enough for the footer of almost every file, and for the whole of a small one.
 _TAIL_BYTES = 64 << 10
+# What is read beside a running loop leaves the other cores to others.
+_ALONE = pa.ipc.IpcReadOptions(use_threads=False)
 
 
 def open_state_file(storage: Storage, ref: FileRef) -> StateFile:
@@ -150,7 +152,7 @@ class StateFile:
 
 
 def _parse(data: memoryview) -> pa.Table:
-    return pa.ipc.open_stream(pa.py_buffer(data)).read_all()
+    return pa.ipc.open_stream(pa.py_buffer(data), options=_ALONE).read_all()
 
 
 def _read_tail(storage: Storage, ref: FileRef, start: int) -> memoryview:

@@ -1,7 +1,7 @@
 """The two ends of a loop: the head, where rows enter it and come back to, and the tail.
 
 Subtask *i* of the tail is on the same worker as subtask *i* of the head and hands it rows
-directly. The head takes what came back before anything new.
+directly. The head takes what came back before anything new, except while an epoch is on its way.
 """
 
 from __future__ import annotations

@@ -1,29 +1,20 @@
-"""The functions behind the handles of value states, made for one state and its type.
-
-A function that runs once per row and state cannot afford to look its table up, to ask what type
-the state has, or to call another function: each of these costs as much as the access itself. So
-they are made from source text when the state is opened, with the test that a value usually passes
-written in place; whatever does not pass it goes the long way, through ``freeze``.
+"""The functions behind the handles of value states of the heap backend.
 
 This is a hot file (benchmarks/state_access.py).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
-from mainstay.state.keyed import Access, KeyContext, checking, no_none, no_reduction
-from mainstay.state.ttl import StampedType
-from mainstay.state.values import ValueType
+from mainstay.state.backends.compiled import compiled_access
+from mainstay.state.keyed import Access, KeyContext
 
 if TYPE_CHECKING:
     from mainstay.state.backends.heap_tables import HeapValues
 
 SHARDS = 256
 """Into how many dictionaries a large table is divided, by the hash of the key."""
-_SMALL = 1 << 30
 
 _SOURCE = """
 def get():
@@ -71,45 +62,20 @@ _STORE = """
     log(value)
 """
 
+_SOURCE = _SOURCE.replace("STORE", _STORE)
+
 
 def heap_access(table: HeapValues, context: KeyContext) -> Access:
     """How a handle reads and writes a table of the heap backend."""
-    info = table.info
-    made: dict[str, Any] = {
-        "context": context,
-        "table": table,
-        "live": table.live,
-        "live_get": table.live.get,
-        "log_key": table.logged_keys.append,
-        "log": table.logged.append,
-        "SHARDS": SHARDS,
-        "delete": table.delete,
-        "thaw": info.value.thaw,
-        "function": info.function,
-        "checked": checking(info, no_none),
-        "reduced": checking(info, no_reduction),
-    }
-    source = _SOURCE.replace("STORE", _STORE).replace("FITS", fits(info.value))
-    exec(compile(source, f"<access to a state of type {info.value.ddl}>", "exec"), made)
-    if info.value.thaw is None:
-        return Access(made["get"], made["update"], made["add"])
-    return Access(made["get_thawed"], made["update"], made["add_thawed"])
-
-
-def fits(value_type: ValueType) -> str:
-    """A test in Python that a value passes only if freezing it gives the value itself."""
-    arrow = value_type.arrow
-    if isinstance(value_type, StampedType):
-        # Pairs are made of what is frozen already.
-        return "True"
-    if pa.types.is_integer(arrow):
-        most = (1 << (arrow.bit_width - 1)) - 1
-        # The interpreter compares integers of up to 30 bits in one step.
-        is_small = f"{-_SMALL} < value < {_SMALL}"
-        fits = f"{-most - 1} <= value <= {most}"
-        return f"value.__class__ is int and ({is_small if most > _SMALL else fits} or {fits})"
-    if pa.types.is_float64(arrow):
-        return "value.__class__ is float and value == value"
-    if pa.types.is_string(arrow):
-        return "value.__class__ is str and value.isascii()"
-    return "False"
+    return compiled_access(
+        _SOURCE,
+        table.info,
+        context=context,
+        table=table,
+        live=table.live,
+        live_get=table.live.get,
+        log_key=table.logged_keys.append,
+        log=table.logged.append,
+        SHARDS=SHARDS,
+        delete=table.delete,
+    )
