@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from mainstay.schema.ipc import from_ipc, to_ipc
 from mainstay.snapshot.manifest import OperatorUnits
 from mainstay.state.declaration import StateInfo
 from mainstay.state.keyed import frozen_elements
@@ -56,12 +57,8 @@ class OperatorList:
 
 def encode_units(column: pa.Array) -> bytes:
     batch = pa.record_batch([column], names=["unit"])
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
-    return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
+    return to_ipc([batch], batch.schema)
 
 
 def decode_units(data: bytes) -> pa.Array:
-    table = pa.ipc.open_stream(data).read_all()
-    return table.column("unit").combine_chunks()
+    return from_ipc(data).column("unit").combine_chunks()
