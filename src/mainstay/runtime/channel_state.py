@@ -32,8 +32,9 @@ from mainstay.runtime.spec import EdgeSpec, HashByKey, TaskSpec
 from mainstay.snapshot.manifest import Manifest, SubtaskState
 from mainstay.state.declaration import OperatorListState, StateInfo
 from mainstay.state.hashing import key_groups
+from mainstay.state.keyed import frozen_elements
 from mainstay.state.keygroups import KeyGroupRange
-from mainstay.state.operator import OperatorList
+from mainstay.state.operator import to_units, values_in
 
 
 class ChannelStates:
@@ -190,7 +191,7 @@ class TaskChannels:
 
         def work() -> dict[str, list[Any]]:
             kept = ((INCOMING, incoming), (OUTGOING, outgoing))
-            return {info.name: _kept(info, rows) for info, rows in kept}
+            return {info.name: frozen_elements(info, _units_of(rows)) for info, rows in kept}
 
         def done(units: dict[str, list[Any]]) -> None:
             cut.units = units
@@ -205,12 +206,6 @@ class TaskChannels:
         """Everything up to this epoch is decided."""
         self._cuts = {later: cut for later, cut in self._cuts.items() if later > epoch}
         self._told = {later for later in self._told if later > epoch}
-
-
-def _kept(info: StateInfo, rows: list[Kept]) -> list[Any]:
-    units = OperatorList(info)
-    units.update(list(_units_of(rows)))
-    return units.copy_units()
 
 
 def _units_of(rows: list[Kept]) -> Iterator[tuple[str, bytes]]:
@@ -253,9 +248,7 @@ def at_receivers(manifest: Manifest) -> Manifest:
 def _units_in(subtask: SubtaskState, info: StateInfo) -> list[Any]:
     if info.name not in subtask.units:
         return []
-    units = OperatorList(info)
-    units.restore(subtask.units[info.name])
-    return units.get()
+    return values_in(info, subtask.units[info.name])
 
 
 def _with(subtask: SubtaskState, incoming: Sequence[Any]) -> SubtaskState:
@@ -264,9 +257,7 @@ def _with(subtask: SubtaskState, incoming: Sequence[Any]) -> SubtaskState:
     units = dict(subtask.units)
     # They are shown to every subtask, so one of the old ones has them all.
     for info, kept in ((INCOMING, incoming if subtask.subtask == 0 else ()), (OUTGOING, ())):
-        handle = OperatorList(info)
-        handle.update(kept)
-        units[info.name] = handle.encode(handle.copy_units())
+        units[info.name] = to_units(info, kept)
     return replace(subtask, units=units)
 
 

@@ -8,7 +8,6 @@ source that cares is told what was read to its end.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,14 +15,13 @@ from typing import Any
 from mainstay.errors import SourceError
 from mainstay.runtime.connector import Json, Source, Split
 from mainstay.runtime.messages import AssignSplits, Attempt
-from mainstay.runtime.operators.source import SPLITS
+from mainstay.runtime.operators.source import SPLITS, unfinished_splits
 from mainstay.runtime.ports import Ports
 from mainstay.runtime.retry import Retry
 from mainstay.runtime.spec import JobSpec
 from mainstay.runtime.splits import SplitBook, seen_in
 from mainstay.runtime.status import Problem
 from mainstay.snapshot.manifest import Manifest
-from mainstay.state.operator import OperatorList
 
 
 @dataclass(slots=True, eq=False)
@@ -170,8 +168,5 @@ def unfinished(manifest: Manifest, uid: str) -> dict[str, Json]:
     found: dict[str, Json] = {}
     for subtask in manifest.operators[uid].subtasks:
         if SPLITS.name in subtask.units:
-            splits = OperatorList(SPLITS)
-            splits.restore(subtask.units[SPLITS.name])
-            units = (json.loads(unit) for unit in splits.get())
-            found.update({unit["id"]: unit["offset"] for unit in units})
+            found.update({unit["id"]: unit["offset"] for unit in unfinished_splits(subtask)})
     return found

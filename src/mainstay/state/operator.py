@@ -55,6 +55,18 @@ class OperatorList:
         self._kept = self.info.value.from_array(decode_units(units.data))
 
 
+def values_in(info: StateInfo, units: OperatorUnits) -> list[Any]:
+    """What the units of a snapshot hold, as ``get`` would give it."""
+    restored = OperatorList(info)
+    restored.restore(units)
+    return restored.get()
+
+
+def to_units(info: StateInfo, values: Iterable[Any]) -> OperatorUnits:
+    """Values as the units of a snapshot."""
+    return OperatorList(info).encode(frozen_elements(info, values))
+
+
 def encode_units(column: pa.Array) -> bytes:
     batch = pa.record_batch([column], names=["unit"])
     return to_ipc([batch], batch.schema)

@@ -17,14 +17,16 @@ from typing import Any
 import pyarrow as pa
 
 from mainstay.errors import MainstayError, SourceError
-from mainstay.runtime.connector import Polled, Source, Split, SplitReader
+from mainstay.runtime.connector import Json, Polled, Source, Split, SplitReader
 from mainstay.runtime.messages import Epoch, Watermark
 from mainstay.runtime.operators.base import Operator, OperatorContext
 from mainstay.runtime.retry import Retry
 from mainstay.runtime.status import Problem
 from mainstay.runtime.watermarks import SourceClock, SplitClock, WatermarkSpec
 from mainstay.schema import format_schema
+from mainstay.snapshot.manifest import SubtaskState
 from mainstay.state.declaration import OperatorListState, StateInfo
+from mainstay.state.operator import values_in
 
 QUIET_S = 0.01
 """How long a split that had nothing to give is left alone, if its reader does not know better."""
@@ -37,6 +39,11 @@ class SourceState:
 
 
 SPLITS: StateInfo = SourceState.__dict__["splits"].info()
+
+
+def unfinished_splits(part: SubtaskState) -> list[dict[str, Json]]:
+    """The splits that a subtask had not read to their end, each as ``to_unit`` has it."""
+    return [json.loads(unit) for unit in values_in(SPLITS, part.units[SPLITS.name])]
 
 
 @dataclass(slots=True, eq=False)
