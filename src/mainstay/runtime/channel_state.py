@@ -68,12 +68,12 @@ def receiver_of(name: str) -> str:
 class _Cut:
     """The channel state of one epoch, while it is gathered."""
 
-    incoming: list[Kept]
-    open: set[int]
-    """Channels whose sender has not cut yet, as far as is known."""
-    lining_up: list[OutputChannel]
-    """Where the marker stands in line, so that it may still be overtaken."""
+    incoming: list[Kept] = field(default_factory=list)
     outgoing: list[Kept] = field(default_factory=list)
+    open: set[int] = field(default_factory=set)
+    """Channels whose sender has not cut yet, as far as is known."""
+    lining_up: list[OutputChannel] = field(default_factory=list)
+    """Where the marker stands in line, so that it may still be overtaken."""
     cuts: dict[int, int] = field(default_factory=dict)
     units: dict[str, list[Any]] = field(default_factory=dict)
     late: Late = field(init=False)
@@ -89,8 +89,7 @@ class TaskChannels:
     def __init__(
         self, spec: TaskSpec, gate: Gate, outputs: list[Output], background: Background
     ) -> None:
-        edges = [(edge, channel) for edge in spec.inputs for channel in range(edge.fan_in)]
-        self._names = [name_of(edge) for edge, _ in edges]
+        self._names = [name_of(edge) for edge in spec.inputs for _ in range(edge.fan_in)]
         self._gate = gate
         self._background = background
         self._outputs = [
@@ -107,15 +106,13 @@ class TaskChannels:
 
     def begin(self, epoch: Epoch) -> Late:
         """An aligned cut: its markers stand in line, and may be overtaken later."""
-        cut = self._cuts[epoch] = _Cut([], set(), [])
-        cut.lining_up = [ch for _, output in self._outputs for ch in output.channels]
+        waiting = [ch for _, output in self._outputs for ch in output.channels]
+        cut = self._cuts[epoch] = _Cut(lining_up=waiting)
         return cut.late
 
     def begin_at_once(self, epoch: Epoch, arrived: set[int]) -> Late:
         """A cut that waits for no marker: rows of all other channels are logged from now on."""
-        cut = self._cuts[epoch] = _Cut([], set(), [])
-        for edge, batch in self._gate.replayed:
-            cut.incoming.append((edge, batch))
+        cut = self._cuts[epoch] = _Cut(incoming=self._gate.replayed)
         for number in range(len(self._gate.channels)):
             if number not in arrived:
                 self._log_queued(cut, epoch, number)
