@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mainstay.errors import SourceError
-from mainstay.runtime.connector import Json, Source, Split
+from mainstay.runtime.connector import UNAVAILABLE, Json, Source, Split
 from mainstay.runtime.messages import AssignSplits, Attempt
 from mainstay.runtime.operators.source import SPLITS, unfinished_splits
 from mainstay.runtime.ports import Ports
@@ -116,10 +116,8 @@ class Sourcing:
                 planned.replan_at = self._ports.clock.monotonic() + source.replan_s
 
         def failed(error: Exception) -> None:
-            if isinstance(error, ConnectionError | TimeoutError):
-                now = self._ports.clock.monotonic()
-                planned.planning.began(now)
-                planned.planning.failed(now, error)
+            if isinstance(error, UNAVAILABLE):
+                planned.planning.failed(self._ports.clock.monotonic(), error)
                 planned.replan_at = planned.planning.at
                 return
             self._failed(
@@ -156,9 +154,7 @@ class Sourcing:
         def failed(error: Exception) -> None:
             # The next complete epoch tells it again, and more.
             planned.is_telling = False
-            now = self._ports.clock.monotonic()
-            planned.telling.began(now)
-            planned.telling.failed(now, error)
+            planned.telling.failed(self._ports.clock.monotonic(), error)
 
         self._ports.background.submit(tell, done, failed)
 

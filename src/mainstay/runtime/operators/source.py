@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from mainstay.errors import MainstayError, SourceError
-from mainstay.runtime.connector import Json, Polled, Source, Split, SplitReader
+from mainstay.runtime.connector import UNAVAILABLE, Json, Polled, Source, Split, SplitReader
 from mainstay.runtime.messages import Epoch, Watermark
 from mainstay.runtime.operators.base import Operator, OperatorContext
 from mainstay.runtime.retry import Retry
@@ -229,7 +229,7 @@ class SourceOperator(Operator):
         if not self._source.may_block:
             try:
                 self._take(reading, poll())
-            except (ConnectionError, TimeoutError) as error:
+            except UNAVAILABLE as error:
                 self._put_off(reading, error)
             except Exception as error:
                 raise self._broken(reading, error) from error
@@ -245,7 +245,7 @@ class SourceOperator(Operator):
 
         def failed(error: Exception) -> None:
             reading.polling = False
-            if isinstance(error, ConnectionError | TimeoutError):
+            if isinstance(error, UNAVAILABLE):
                 self._put_off(reading, error)
             else:
                 self.context.fail(self._broken(reading, error))
@@ -254,9 +254,7 @@ class SourceOperator(Operator):
 
     def _put_off(self, reading: ReadingSplit, error: Exception) -> None:
         """The source is out of reach: open the split again where it stands, after a while."""
-        now = self.context.clock.monotonic()
-        reading.retry.began(now)
-        reading.retry.failed(now, error)
+        reading.retry.failed(self.context.clock.monotonic(), error)
         assert reading.retry.at is not None
         reading.quiet_until = reading.retry.at
         reading.is_begun = reading.offset is not None or reading.to_skip > 0
@@ -295,7 +293,7 @@ class SourceOperator(Operator):
         reader, reading.reader = reading.reader, None
         if reader is not None:
             self._skipped += reader.skipped
-            with suppress(ConnectionError, TimeoutError):  # it may be what is out of reach
+            with suppress(*UNAVAILABLE):  # it may be what is out of reach
                 reader.close()
 
     def before_marker(self, epoch: Epoch) -> None:
