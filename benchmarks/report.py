@@ -8,6 +8,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
+from pathlib import Path
 
 import numpy as np
 
@@ -56,6 +57,14 @@ class Table:
         return "\n".join(parts)
 
 
+def add_beside(
+    table: Table, name: str, rows: int, ours: Sequence[float], theirs: Sequence[float]
+) -> None:
+    """A row of two rates and their ratio, from the seconds that the same rows took both ways."""
+    rate, other = rows / median(ours), rows / median(theirs)
+    table.add(name, count(rate), count(other), f"{rate / other:.2f}")
+
+
 def machine() -> str:
     """What the figures were measured on, as far as it explains them."""
     return (
@@ -69,6 +78,13 @@ def document(tables: Sequence[Table], size: Size, of: str = "the core") -> str:
     """The whole report."""
     head = f"# Measurements of {of}\n\n{machine()} Size: {size.name}, {size.repeats} repeats."
     return "\n\n".join([head, *(table.to_markdown() for table in tables)]) + "\n"
+
+
+def write_report(path: Path, title: str, note: str, tables: Sequence[Table]) -> None:
+    """Keep the tables of one subject in a file of their own, and show them."""
+    text = "\n\n".join(table.to_markdown() for table in tables)
+    path.write_text(f"# {title}\n\n{note}\n\n{machine()}\n\n{text}\n", encoding="utf-8")
+    print(text)
 
 
 def count(number: float) -> str:

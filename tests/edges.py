@@ -18,7 +18,9 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import random
 import signal
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -35,6 +37,7 @@ from mainstay.drive.remote_job import RemoteJob
 from mainstay.errors import MainstayError
 from mainstay.runtime.options import JobOptions, RestartOptions, RestoreOptions, SnapshotOptions
 from mainstay.snapshot.object_storage import open_storage
+from tests.drive.ledger import await_attempt, await_until
 
 CRASH_POINTS = (
     "before_pre_commit",
@@ -252,3 +255,34 @@ def start(
         return RemoteJob(name, spec, options, directory, ProcessLauncher())
     assert drive == "embedded", f"there is no drive {drive!r}"
     return EmbeddedJob(name, spec, options, open_storage(directory))
+
+
+# ---------------------------------------------------------------- kills
+
+Moment = Callable[[random.Random], object]
+"""Waits for the moment at which a worker is to be killed."""
+
+
+def kill_workers(job: JobHandle, kills: int, seed: int = 1, moment: Moment | None = None) -> None:
+    """Kill one of two workers in each of the first attempts, at any moment if none is given."""
+    assert isinstance(job, RemoteJob)
+    rng = random.Random(seed)
+    for attempt in range(1, kills + 1):
+        pids = await_attempt(job, attempt, 2)
+        (moment or _any_moment)(rng)
+        os.kill(pids[rng.randrange(2)], signal.SIGKILL)
+        await_until(lambda attempt=attempt: len(job.attempts()) > attempt, "the attempt has ended")
+
+
+def _any_moment(rng: random.Random) -> None:
+    threading.Event().wait(rng.uniform(0.0, 0.4))  # the moment is the random part
+
+
+def when_more_is(count: Callable[[], int], what: str) -> Moment:
+    """The moment at which there is more than when it is begun to look."""
+
+    def wait(rng: random.Random) -> None:
+        before = count()
+        await_until(lambda: count() > before, f"more is {what}")
+
+    return wait

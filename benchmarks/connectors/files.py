@@ -21,7 +21,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 import mainstay as ms
-from benchmarks.report import Table, count, machine, median
+from benchmarks.report import Table, add_beside, write_report
 from mainstay.connectors import (
     Files,
     ParquetSink,
@@ -175,7 +175,7 @@ def _writing(batch: pa.RecordBatch, folder: Path, repeats: int) -> Table:
         for _ in range(repeats):
             ours.append(job(Given(batch), make(place() / "out"), place()))
             bare.append(bare_write(batch, format, place() / "file"))
-        _add(table, name, batch.num_rows, ours, bare)
+        add_beside(table, name, batch.num_rows, ours, bare)
     return table
 
 
@@ -191,25 +191,17 @@ def _reading(batch: pa.RecordBatch, folder: Path, repeats: int) -> Table:
                 source = Files(path, schema=SCHEMA, malformed=malformed)
                 ours.append(job(source, Counting(), place))
                 bare.append(bare_read(format, path))
-            _add(table, f"Files, {format}, {malformed}", batch.num_rows, ours, bare)
+            add_beside(table, f"Files, {format}, {malformed}", batch.num_rows, ours, bare)
     return table
 
 
-def _add(table: Table, name: str, rows: int, ours: list[float], bare: list[float]) -> None:
-    rate, raw = rows / median(ours), rows / median(bare)
-    table.add(name, count(rate), count(raw), f"{rate / raw:.2f}")
-
-
 def main() -> None:
-    tables = measure()
-    text = "\n\n".join(table.to_markdown() for table in tables)
     note = (
         f"{ROWS:,} rows of four columns, one subtask, an epoch a second, the median of {REPEATS}. "
         "A job's time includes starting it and its last epoch. The bare loop writes the same rows "
         "to one file, for JSON with the same encoder."
     )
-    RESULT.write_text(f"# Files\n\n{note}\n\n{machine()}\n\n{text}\n")
-    print(text)
+    write_report(RESULT, "Files", note, measure())
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from benchmarks.connectors.files import BATCH, SCHEMA, Counting, Given, job, orders
-from benchmarks.report import Table, count, machine, median
+from benchmarks.report import Table, add_beside, write_report
 from mainstay.connectors.kafka import Json, KafkaSink, KafkaSource
 from tests.services.kafka import KafkaBroker
 
@@ -85,8 +85,7 @@ def measure(broker: KafkaBroker, rows: int = ROWS, repeats: int = REPEATS) -> Ta
         shutil.rmtree(folder)
     table = Table("Kafka", ["connector", "rows/s", "bare client rows/s", "ratio"])
     for name, mine, theirs in (("KafkaSink", "sink", "write"), ("KafkaSource", "source", "read")):
-        rate, raw = rows / median(times[mine]), rows / median(times[theirs])
-        table.add(f"{name}, JSON", count(rate), count(raw), f"{rate / raw:.2f}")
+        add_beside(table, f"{name}, JSON", rows, times[mine], times[theirs])
     return table
 
 
@@ -95,7 +94,7 @@ def main() -> None:
     broker = KafkaBroker(folder)
     broker.start()
     try:
-        text = measure(broker).to_markdown()
+        table = measure(broker)
     finally:
         broker.stop()
         shutil.rmtree(folder)
@@ -104,8 +103,7 @@ def main() -> None:
         f"second, one broker on the same machine, the median of {REPEATS}. A job's time includes "
         "starting it, its last epoch and the commit; the bare consumer does not parse."
     )
-    RESULT.write_text(f"# Kafka\n\n{note}\n\n{machine()}\n\n{text}\n")
-    print(text)
+    write_report(RESULT, "Kafka", note, [table])
 
 
 if __name__ == "__main__":

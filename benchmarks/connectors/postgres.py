@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.csv
 
 from benchmarks.connectors.files import BATCH, SCHEMA, Counting, Given, job, orders
-from benchmarks.report import Table, count, machine, median
+from benchmarks.report import Table, add_beside, write_report
 from mainstay.connectors.postgres import PostgresSink, PostgresSource, PostgresUpsertSink
 from mainstay.connectors.postgres_columns import to_csv
 from tests.services.postgres import PostgresServer
@@ -122,21 +122,17 @@ def _add(
     bare: Callable[[str, Any], float],
 ) -> None:
     times = [(ours(place()), bare(place(), batch)) for _ in range(repeats)]
-    rate = batch.num_rows / median([mine for mine, _ in times])
-    raw = batch.num_rows / median([theirs for _, theirs in times])
-    table.add(name, count(rate), count(raw), f"{rate / raw:.2f}")
+    mine, theirs = zip(*times, strict=True)
+    add_beside(table, name, batch.num_rows, mine, theirs)
 
 
 def main() -> None:
-    tables = measure()
-    text = "\n\n".join(table.to_markdown() for table in tables)
     note = (
         f"{ROWS:,} rows of four columns, one subtask, an epoch a second, the median of {REPEATS}; "
         "the server runs on the same machine, with fsync off. A job's time includes starting it "
         "and its last epoch. The bare client encodes the rows in the same way."
     )
-    RESULT.write_text(f"# PostgreSQL\n\n{note}\n\n{machine()}\n\n{text}\n")
-    print(text)
+    write_report(RESULT, "PostgreSQL", note, measure())
 
 
 if __name__ == "__main__":

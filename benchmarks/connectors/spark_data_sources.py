@@ -28,7 +28,7 @@ from pyspark.sql.datasource import (
 )
 
 from benchmarks.connectors.files import BATCH, SCHEMA, Counting, Given, job, orders
-from benchmarks.report import Table, count, machine, median
+from benchmarks.report import Table, add_beside, write_report
 from mainstay.spark import pyspark_sink, pyspark_source
 from mainstay.spark.data_source_rows import to_batches, to_rows
 from mainstay.spark.data_source_schema import columns_of
@@ -111,27 +111,20 @@ def measure(rows: int = ROWS, repeats: int = REPEATS) -> Table:
                 sink = pyspark_sink(source, SCHEMA)
                 written.append(job(Given(batch), sink, place / "written"))
                 alone.append(bare_write(source, batch))
-            _add(table, f"reading {given}", rows, read, bare)
-            _add(table, f"writing {given.replace('tuples', 'rows')}", rows, written, alone)
+            add_beside(table, f"reading {given}", rows, read, bare)
+            add_beside(table, f"writing {given.replace('tuples', 'rows')}", rows, written, alone)
     finally:
         shutil.rmtree(folder)
     return table
 
 
-def _add(table: Table, name: str, rows: int, ours: list[float], bare: list[float]) -> None:
-    rate, raw = rows / median(ours), rows / median(bare)
-    table.add(name, count(rate), count(raw), f"{rate / raw:.2f}")
-
-
 def main() -> None:
-    text = measure().to_markdown()
     note = (
         f"{ROWS:,} rows of four columns, one subtask, an epoch a second, the median of {REPEATS}. "
         "A job's time includes starting it and its last epoch. By itself: the same reader or "
         "writer in a loop, with Spark's converters."
     )
-    RESULT.write_text(f"# PySpark data sources\n\n{note}\n\n{machine()}\n\n{text}\n")
-    print(text)
+    write_report(RESULT, "PySpark data sources", note, [measure()])
 
 
 if __name__ == "__main__":

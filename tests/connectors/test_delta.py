@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import pickle
-import signal
 from collections import Counter
 from datetime import date, datetime, timezone
 from decimal import Decimal
@@ -22,7 +20,7 @@ from mainstay.connectors.delta_files import Handle
 from mainstay.errors import GraphError, SinkError
 from mainstay.schema import rows_to_batch, to_schema
 from tests.drive.ledger import PATIENCE_S, Ids, await_until
-from tests.edges import CRASH_POINTS, Crashing, start
+from tests.edges import CRASH_POINTS, Crashing, kill_workers, start, when_more_is
 from tests.sinks import prepare, write
 
 deltalake = pytest.importorskip("deltalake", reason="deltalake is not installed (mainstay[delta])")
@@ -312,7 +310,7 @@ def test_an_outage_of_the_store_is_waited_for_and_seen(path: Path, tmp_path: Pat
     assert ids(path) == list(range(3_000))
 
 
-def kill_workers(path: Path, folder: Path, kills: int) -> None:
+def kill_in_a_run(path: Path, folder: Path, kills: int) -> None:
     count = 3_000 * kills
     sink, source = DeltaSink(path), Ids(count, 1_500.0)
     job = start(
@@ -321,20 +319,15 @@ def kill_workers(path: Path, folder: Path, kills: int) -> None:
         drive="processes",
         max_failures=kills + 1,
     )
-    for attempt in range(1, kills + 1):
-        before = len(ids(path))
-        await_until(lambda before=before: len(ids(path)) > before, "something is committed")
-        await_until(lambda: len(job.workers()) == 2, "the workers have come in")
-        os.kill(next(iter(job.workers().values()))[1], signal.SIGKILL)
-        await_until(lambda attempt=attempt: len(job.attempts()) > attempt, "the attempt has ended")
+    kill_workers(job, kills, moment=when_more_is(lambda: len(ids(path)), "committed"))
     assert job.wait(2 * PATIENCE_S * kills) == "finished"
     assert Counter(ids(path)) == Counter(range(count))
 
 
 def test_a_worker_that_is_killed_loses_and_doubles_nothing(path: Path, tmp_path: Path) -> None:
-    kill_workers(path, tmp_path, kills=1)
+    kill_in_a_run(path, tmp_path, kills=1)
 
 
 @pytest.mark.soak
 def test_twenty_kills_lose_and_double_nothing(path: Path, tmp_path: Path) -> None:
-    kill_workers(path, tmp_path, kills=20)
+    kill_in_a_run(path, tmp_path, kills=20)

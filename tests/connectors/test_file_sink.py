@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import pickle
-import signal
 from collections import Counter
 from collections.abc import Callable
 from datetime import date, datetime, timezone
@@ -33,7 +32,7 @@ from mainstay.connectors.hive_partitions import escaped
 from mainstay.errors import GraphError, SinkError, SourceError
 from mainstay.schema import batch_to_rows, row_class, rows_to_batch, to_schema
 from tests.drive.ledger import PATIENCE_S, Ids, await_until
-from tests.edges import CRASH_POINTS, Crashing, start
+from tests.edges import CRASH_POINTS, Crashing, kill_workers, start, when_more_is
 from tests.sinks import prepare, recovery, write
 
 SCHEMA = "n long, name string"
@@ -606,7 +605,7 @@ def committed_count(path: Path) -> int:
     return read_committed(path, "id long, k long").num_rows if has_listing(str(path)) else 0
 
 
-def kill_a_worker(path: Path, folder: Path, kills: int) -> None:
+def kill_in_a_run(path: Path, folder: Path, kills: int) -> None:
     sink = FileSink(path, format="csv", compact="1MiB", partition_by="k")
     job = start(
         lambda env: env.source(Ids(3_000 * kills, 1_500.0), uid="ids").sink(sink, uid="out"),
@@ -614,27 +613,17 @@ def kill_a_worker(path: Path, folder: Path, kills: int) -> None:
         drive="processes",
         max_failures=kills + 1,
     )
-    for attempt in range(1, kills + 1):
-        await_until(
-            lambda attempt=attempt: (
-                len(job.attempts()) == attempt and len(job.workers()) == 2 and path.exists()
-            ),
-            f"the workers of attempt {attempt} have come in",
-        )
-        before = committed_count(path)
-        await_until(lambda before=before: committed_count(path) > before, "something is committed")
-        os.kill(next(iter(job.workers().values()))[1], signal.SIGKILL)
-        await_until(lambda attempt=attempt: len(job.attempts()) > attempt, "the attempt has ended")
+    kill_workers(job, kills, moment=when_more_is(lambda: committed_count(path), "committed"))
     assert job.wait(2 * PATIENCE_S * kills) == "finished"
     assert csv_ids(path) == list(range(3_000 * kills))
 
 
 @pytest.mark.xdist_group("files")
 def test_a_worker_that_is_killed_loses_and_doubles_nothing(path: Path, tmp_path: Path) -> None:
-    kill_a_worker(path, tmp_path, kills=1)
+    kill_in_a_run(path, tmp_path, kills=1)
 
 
 @pytest.mark.soak
 @pytest.mark.xdist_group("files")
 def test_twenty_kills_lose_and_double_nothing(path: Path, tmp_path: Path) -> None:
-    kill_a_worker(path, tmp_path, kills=20)
+    kill_in_a_run(path, tmp_path, kills=20)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -20,7 +18,7 @@ from mainstay.connectors.webhook import Webhook
 from mainstay.errors import GraphError, SinkError
 from mainstay.schema import rows_to_batch, to_schema
 from tests.drive.ledger import PATIENCE_S, Ids, await_until
-from tests.edges import CRASH_POINTS, Crashing, start
+from tests.edges import CRASH_POINTS, Crashing, kill_workers, start, when_more_is
 
 pytestmark = pytest.mark.xdist_group("webhook")
 
@@ -298,7 +296,7 @@ def test_an_outage_is_waited_for_and_seen(service: Service, tmp_path: Path) -> N
     assert service.ids() == list(range(3_000))
 
 
-def kill_workers(service: Service, folder: Path, kills: int) -> None:
+def kill_in_a_run(service: Service, folder: Path, kills: int) -> None:
     count = 3_000 * kills
     sink, source = Webhook(service.url, batch_rows=50), Ids(count, 1_500.0)
     job = start(
@@ -307,12 +305,7 @@ def kill_workers(service: Service, folder: Path, kills: int) -> None:
         drive="processes",
         max_failures=kills + 1,
     )
-    for attempt in range(1, kills + 1):
-        before = len(service.ids())
-        await_until(lambda before=before: len(service.ids()) > before, "something is delivered")
-        await_until(lambda: len(job.workers()) == 2, "the workers have come in")
-        os.kill(next(iter(job.workers().values()))[1], signal.SIGKILL)
-        await_until(lambda attempt=attempt: len(job.attempts()) > attempt, "the attempt has ended")
+    kill_workers(job, kills, moment=when_more_is(lambda: len(service.ids()), "delivered"))
     assert job.wait(2 * PATIENCE_S * kills) == "finished"
     assert Counter(service.ids()) == Counter(range(count))
 
@@ -320,9 +313,9 @@ def kill_workers(service: Service, folder: Path, kills: int) -> None:
 def test_a_worker_that_is_killed_loses_and_doubles_nothing(
     service: Service, tmp_path: Path
 ) -> None:
-    kill_workers(service, tmp_path, kills=1)
+    kill_in_a_run(service, tmp_path, kills=1)
 
 
 @pytest.mark.soak
 def test_twenty_kills_lose_and_double_nothing(service: Service, tmp_path: Path) -> None:
-    kill_workers(service, tmp_path, kills=20)
+    kill_in_a_run(service, tmp_path, kills=20)

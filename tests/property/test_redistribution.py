@@ -5,9 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mainstay.snapshot.manifest import OperatorUnits
 from mainstay.state.declaration import OperatorListState
-from mainstay.state.operator import OperatorList
+from mainstay.state.operator import to_units, values_in
 from mainstay.state.redistribution import redistribute
 
 Lists = list[dict[str, list[str]]]
@@ -20,21 +19,9 @@ parallelisms = st.integers(1, 9)
 
 def moved(old: Lists, parallelism: int, mode: str) -> Lists:
     info = OperatorListState("string", redistribute=mode).info()
-    stored: list[dict[str, OperatorUnits]] = []
-    for subtask in old:
-        stored.append({})
-        for name, elements in subtask.items():
-            handle = OperatorList(info)
-            handle.update(elements)
-            stored[-1][name] = handle.encode(handle.copy_units())
-    new: Lists = []
-    for units in redistribute(stored, parallelism):
-        new.append({})
-        for name, each in units.items():
-            handle = OperatorList(info)
-            handle.restore(each)
-            new[-1][name] = handle.get()
-    return new
+    stored = [{name: to_units(info, each) for name, each in subtask.items()} for subtask in old]
+    new = redistribute(stored, parallelism)
+    return [{name: values_in(info, each) for name, each in subtask.items()} for subtask in new]
 
 
 def joined(lists: Lists, name: str) -> list[str]:

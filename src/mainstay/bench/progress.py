@@ -6,17 +6,15 @@ exact while a job runs.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from mainstay.connectors.generators import Share
-from mainstay.runtime.operators.source import SPLITS
+from mainstay.runtime.operators.source import unfinished_splits
 from mainstay.snapshot.checked import read_manifest
 from mainstay.snapshot.commitlog import read_history
 from mainstay.snapshot.manifest import Manifest
 from mainstay.snapshot.storage import Storage
-from mainstay.state.operator import OperatorList
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +41,7 @@ def progress_of(manifest: Manifest, source: str) -> list[SplitProgress]:
     """What each split of a source had given."""
     found = []
     for subtask in manifest.operators[source].subtasks:
-        units = OperatorList(SPLITS)
-        units.restore(subtask.units[SPLITS.name])
-        for unit in map(json.loads, units.get()):
+        for unit in unfinished_splits(subtask):
             rows = (unit["offset"] or 0) + unit["skip"]
             found.append(SplitProgress(Share(**unit["data"]), rows))
     return found

@@ -27,6 +27,7 @@ import pyarrow as pa
 from mainstay.errors import GraphError
 from mainstay.runtime.connector import Sink, SinkContext, SinkWriter
 from mainstay.schema import batch_to_rows, row_class
+from mainstay.schema.ipc import from_ipc, to_ipc
 
 FORMAT = 1
 WIDEST = 60
@@ -98,17 +99,14 @@ class _ConsoleWriter(SinkWriter):
         name = f"{context.attempt}-{context.subtask}-{epoch}"
         about = json.dumps([FORMAT, context.uid, name, epoch, total])
         rows = pa.Table.from_batches(kept).replace_schema_metadata({_METADATA: about})
-        stream = pa.BufferOutputStream()
-        with pa.ipc.new_stream(stream, rows.schema) as writer:
-            writer.write_table(rows)
-        return stream.getvalue().to_pybytes()  # type: ignore[no-any-return]
+        return to_ipc(rows.to_batches(), rows.schema)
 
 
 class _Share:
     """What one subtask has to show of an epoch."""
 
     def __init__(self, handle: bytes) -> None:
-        rows = pa.ipc.open_stream(handle).read_all()
+        rows = from_ipc(handle)
         _, self.uid, self.name, self.epoch, self.total = json.loads(rows.schema.metadata[_METADATA])
         self.rows = rows.replace_schema_metadata(None)
 

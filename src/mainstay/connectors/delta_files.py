@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 from obstore.store import from_url
 
+from mainstay.connectors.json_handles import read_handle, write_handle
 from mainstay.errors import GraphError, SinkError
 from mainstay.schema import format_type
 from mainstay.snapshot.object_storage import ObjectStorage, open_storage
@@ -54,7 +54,6 @@ class Handle:
     def to_bytes(self) -> bytes:
         schema = base64.b64encode(self.schema.serialize().to_pybytes()).decode()
         content = {
-            "version": HANDLE_VERSION,
             "uri": self.uri,
             "app_id": self.app_id,
             "epoch": self.epoch,
@@ -62,16 +61,11 @@ class Handle:
             "partition_by": self.partition_by,
             "files": [asdict(file) for file in self.files],
         }
-        return json.dumps(content).encode()
+        return write_handle(HANDLE_VERSION, content)
 
     @staticmethod
     def from_bytes(data: bytes) -> Handle:
-        content = json.loads(data)
-        if content["version"] != HANDLE_VERSION:
-            raise SinkError(
-                f"the handle of a Delta sink has version {content['version']}; this Mainstay knows "
-                f"version {HANDLE_VERSION}. Use the Mainstay that wrote it, or a newer one."
-            )
+        content = read_handle(data, HANDLE_VERSION, "Delta")
         return Handle(
             content["uri"],
             content["app_id"],

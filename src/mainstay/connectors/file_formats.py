@@ -15,7 +15,6 @@ from itertools import islice
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.json
 import pyarrow.parquet as pq
@@ -30,6 +29,7 @@ from mainstay.connectors.file_records import (
     open_text,
     sifted_blocks,
 )
+from mainstay.connectors.text_times import timestamps_of
 from mainstay.errors import SchemaError
 from mainstay.schema import format_type
 from mainstay.schema.arrays import check_not_null
@@ -43,8 +43,6 @@ EXTENSIONS = {
     ".ndjson": "json",
 }
 _CSV_BLOCK_BYTES = 4 << 20
-# A time of day, then Z or an offset. A bare date ends in digits after a minus sign as well.
-_ZONED = r":\d{2}(\.\d+)?\s*(Z|[+-]\d{2}(:?\d{2})?)$"
 
 
 def check_types(schema: pa.Schema, format: str, error: type[Exception]) -> None:
@@ -201,18 +199,9 @@ def _fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
     try:
         if pa.types.is_string(column.type) and field.type == TIMESTAMP:
-            return _timestamps(column)
+            return timestamps_of(column)
         return column if column.type == field.type else column.cast(field.type)
     except pa.ArrowException as error:
         raise SchemaError(
             f"column {field.name!r} of type {column.type} is no {format_type(field.type)}: {error}"
         ) from error
-
-
-def _timestamps(texts: pa.Array) -> pa.Array:
-    """Texts with and without a zone; those without are UTC."""
-    nothing = pa.scalar(None, pa.string())
-    is_zoned = pc.match_substring_regex(texts, _ZONED)
-    zoned = pc.if_else(is_zoned, texts, nothing).cast(TIMESTAMP)
-    plain = pc.if_else(is_zoned, nothing, texts).cast(pa.timestamp("us")).cast(TIMESTAMP)
-    return pc.coalesce(zoned, plain)

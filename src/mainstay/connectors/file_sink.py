@@ -19,7 +19,6 @@ A directory belongs to one sink of one job, by the file ``_mainstay/owner``.
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 import uuid
@@ -33,6 +32,7 @@ from mainstay.api.backends import size
 from mainstay.connectors.file_compaction import PARTS, Compaction, place_of, show
 from mainstay.connectors.file_listing import Contents, FileListing, ListedFile
 from mainstay.connectors.hive_partitions import HivePartitions, columns_of
+from mainstay.connectors.json_handles import read_handle, write_handle
 from mainstay.connectors.open_part import Layout, Part
 from mainstay.connectors.output_directory import (
     check_is_mounted,
@@ -161,16 +161,11 @@ class Handle:
     parts: tuple[Part, ...]
 
     def to_bytes(self) -> bytes:
-        return json.dumps({"version": HANDLE_VERSION, **asdict(self)}).encode()
+        return write_handle(HANDLE_VERSION, asdict(self))
 
     @staticmethod
     def from_bytes(data: bytes) -> Handle:
-        content = json.loads(data)
-        if content.pop("version") != HANDLE_VERSION:
-            raise SinkError(
-                f"the handle of a file sink is not of version {HANDLE_VERSION}, which is the one "
-                "this Mainstay knows. Use the Mainstay that wrote it, or a newer one."
-            )
+        content = read_handle(data, HANDLE_VERSION, "file")
         parts = tuple(Part(**part) for part in content.pop("parts"))
         return Handle(**content, parts=parts)
 

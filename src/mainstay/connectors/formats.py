@@ -24,6 +24,7 @@ from mainstay.connectors.file_formats import check_types
 from mainstay.errors import GraphError, SchemaError, SinkError
 from mainstay.schema import to_schema, to_type
 from mainstay.schema.arrays import check_not_null
+from mainstay.schema.ipc import from_ipc, to_ipc
 
 TOO_LONG = 200
 
@@ -193,7 +194,7 @@ class ArrowIpc(Format):
             if record is None:
                 continue
             try:
-                batch = _from_ipc(record, schema)
+                batch = _batch_of(record, schema)
             except (pa.ArrowException, SchemaError, OSError) as error:
                 errors[number] = str(error)[:TOO_LONG]
                 continue
@@ -203,11 +204,12 @@ class ArrowIpc(Format):
 
     def encode(self, batch: pa.RecordBatch) -> list[bytes | None]:
         count = self.rows_per_record
-        return [_to_ipc(batch.slice(n, count)) for n in range(0, batch.num_rows, count)]
+        starts = range(0, batch.num_rows, count)
+        return [to_ipc([batch.slice(start, count)], batch.schema) for start in starts]
 
 
-def _from_ipc(record: bytes, schema: pa.Schema) -> pa.RecordBatch:
-    table = pa.ipc.open_stream(record).read_all()
+def _batch_of(record: bytes, schema: pa.Schema) -> pa.RecordBatch:
+    table = from_ipc(record)
     missing = [name for name in schema.names if name not in table.schema.names]
     if missing:
         raise SchemaError(
@@ -219,13 +221,6 @@ def _from_ipc(record: bytes, schema: pa.Schema) -> pa.RecordBatch:
     for column, each in zip(batch[0].columns, schema, strict=True):
         check_not_null(column, each, f"column {each.name!r}")
     return pa.RecordBatch.from_arrays(batch[0].columns, schema=schema)
-
-
-def _to_ipc(batch: pa.RecordBatch) -> bytes:
-    stream = pa.BufferOutputStream()
-    with pa.ipc.new_stream(stream, batch.schema) as writer:
-        writer.write_batch(batch)
-    return stream.getvalue().to_pybytes()  # type: ignore[no-any-return]
 
 
 def _joined(pieces: list[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:

@@ -14,6 +14,7 @@ from mainstay.connectors.ingest_log import DataFile
 from mainstay.errors import SchemaError
 from mainstay.schema import format_type
 from mainstay.schema.arrays import check_not_null
+from mainstay.schema.ipc import to_ipc
 from mainstay.snapshot.checked import read_checked, reference
 from mainstay.snapshot.storage import Storage
 
@@ -34,7 +35,7 @@ def write_files(
     """
     written: list[DataFile] = []
     for group in _grouped(batches, file_bytes):
-        data = _encoded((fitted(batch, schema) for batch in group), schema)
+        data = to_ipc((fitted(batch, schema) for batch in group), schema, compression="lz4")
         path = path_of(len(written))
         storage.write(path, data)
         place = reference(path, data)
@@ -82,12 +83,3 @@ def _grouped(batches: Iterable[pa.RecordBatch], file_bytes: int) -> Iterator[lis
             group, size = [], 0
     if group:
         yield group
-
-
-def _encoded(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> bytes:
-    stream = pa.BufferOutputStream()
-    options = pa.ipc.IpcWriteOptions(compression="lz4")
-    with pa.ipc.new_stream(stream, schema, options=options) as writer:
-        for batch in batches:
-            writer.write_batch(batch)
-    return stream.getvalue().to_pybytes()  # type: ignore[no-any-return]

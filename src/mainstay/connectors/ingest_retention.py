@@ -8,16 +8,14 @@ more.
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 from mainstay.connectors.ingest_log import IngestLog, batch_of
-from mainstay.runtime.operators.source import SPLITS
+from mainstay.runtime.operators.source import unfinished_splits
 from mainstay.runtime.splits import seen_in
 from mainstay.snapshot.layout import MANIFEST_PREFIX
 from mainstay.snapshot.manifest import Manifest, SubtaskState
 from mainstay.snapshot.storage import NotFound, Storage
-from mainstay.state.operator import OperatorList
 
 
 def first_needed(manifest: Manifest, uid: str) -> int:
@@ -32,9 +30,7 @@ def first_needed(manifest: Manifest, uid: str) -> int:
 
 def _batches(part: SubtaskState) -> list[int]:
     """The batches of the splits that a subtask had not read to their end."""
-    units = OperatorList(SPLITS)
-    units.restore(part.units[SPLITS.name])
-    return [batch_of(json.loads(unit)["id"]) for unit in units.get()]
+    return [batch_of(unit["id"]) for unit in unfinished_splits(part)]
 
 
 class IngestRetention:

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.json
 
 from mainstay.connectors.json_rows import json_rows
+from mainstay.connectors.text_times import timestamps_of
 from mainstay.errors import SchemaError
 from mainstay.schema import format_type
 from mainstay.schema.arrays import check_not_null
@@ -24,8 +25,6 @@ from mainstay.schema.types import TIMESTAMP
 ERRORS = (pa.ArrowException, SchemaError, ValueError)
 """What ``parse`` raises for records that do not fit."""
 
-# A time of day, then Z or an offset. A bare date ends in digits after a minus sign as well.
-_ZONED = r":\d{2}(\.\d+)?\s*(Z|[+-]\d{2}(:?\d{2})?)$"
 _CONTROL = r"[\x00-\x1f]"
 _UNSAFE = re.compile(rb"[^\s]")
 
@@ -81,7 +80,7 @@ def _fitted(column: pa.Array, field: pa.Field) -> pa.Array:
         return column
     try:
         if field.type == TIMESTAMP:
-            return _timestamps(column)
+            return timestamps_of(column)
         if pa.types.is_binary(field.type):
             texts = column.to_pylist()
             return pa.array([_unbase64(text) for text in texts], pa.binary())
@@ -94,15 +93,6 @@ def _fitted(column: pa.Array, field: pa.Field) -> pa.Array:
 
 def _unbase64(text: str | None) -> bytes | None:
     return None if text is None else base64.b64decode(text, validate=True)
-
-
-def _timestamps(texts: pa.Array) -> pa.Array:
-    """Texts with and without a zone; those without are UTC."""
-    nothing = pa.scalar(None, pa.string())
-    is_zoned = pc.match_substring_regex(texts, _ZONED)
-    zoned = pc.if_else(is_zoned, texts, nothing).cast(TIMESTAMP)
-    plain = pc.if_else(is_zoned, nothing, texts).cast(pa.timestamp("us")).cast(TIMESTAMP)
-    return pc.coalesce(zoned, plain)
 
 
 # ------------------------------------------------------------ writing

@@ -25,6 +25,7 @@ from mainstay.runtime.connector import (
     SplitReader,
 )
 from mainstay.schema import batch_to_rows, row_class, rows_to_batch, to_schema
+from mainstay.schema.ipc import from_ipc, to_ipc
 
 _numbers = itertools.count(1)
 _committed: dict[int, dict[str, pa.Table]] = {}
@@ -85,7 +86,7 @@ class Memory(Sink):
         with _lock:
             committed = _committed.setdefault(self.number, {})
             for handle in handles:
-                table = pa.ipc.open_stream(handle).read_all()
+                table = from_ipc(handle)
                 # The name makes a second commit of the same handle do nothing.
                 committed.setdefault(table.schema.metadata[b"mainstay"].decode(), table)
 
@@ -115,8 +116,4 @@ class _MemoryWriter(SinkWriter):
         context = self._context
         name = json.dumps([context.lineage, context.uid, context.attempt, context.subtask, epoch])
         schema = batches[0].schema.with_metadata({"mainstay": name})
-        stream = pa.BufferOutputStream()
-        with pa.ipc.new_stream(stream, schema) as writer:
-            for batch in batches:
-                writer.write_batch(batch.replace_schema_metadata(schema.metadata))
-        return stream.getvalue().to_pybytes()  # type: ignore[no-any-return]
+        return to_ipc((each.replace_schema_metadata(schema.metadata) for each in batches), schema)

@@ -10,7 +10,6 @@ are put off to run beside it.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import threading
@@ -23,9 +22,9 @@ from dataclasses import asdict, dataclass
 import pyarrow as pa
 
 from mainstay.connectors.hive_partitions import HivePartitions
+from mainstay.connectors.json_handles import read_handle, write_handle
 from mainstay.connectors.open_part import Layout, OpenPart, Part, flush_folder
 from mainstay.connectors.part_formats import PartFormat
-from mainstay.errors import SinkError
 from mainstay.runtime.connector import SinkContext, SinkWriter
 
 HANDLE_VERSION = 1
@@ -57,18 +56,11 @@ class Handle:
     parts: tuple[Part, ...]
 
     def to_bytes(self) -> bytes:
-        parts = [asdict(part) for part in self.parts]
-        content = {"version": HANDLE_VERSION, "directory": self.directory, "parts": parts}
-        return json.dumps(content).encode()
+        return write_handle(HANDLE_VERSION, asdict(self))
 
     @staticmethod
     def from_bytes(data: bytes) -> Handle:
-        content = json.loads(data)
-        if content["version"] != HANDLE_VERSION:
-            raise SinkError(
-                f"a Parquet sink's handle has version {content['version']}; this Mainstay knows "
-                f"version {HANDLE_VERSION}. Use the Mainstay that wrote it, or a newer one."
-            )
+        content = read_handle(data, HANDLE_VERSION, "Parquet")
         return Handle(content["directory"], tuple(Part(**part) for part in content["parts"]))
 
 

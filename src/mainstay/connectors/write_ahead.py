@@ -23,6 +23,7 @@ import pyarrow as pa
 
 from mainstay.connectors.transactions import owner_of
 from mainstay.runtime.connector import Sink, SinkContext, SinkWriter
+from mainstay.schema.ipc import from_ipc, to_ipc
 
 FORMAT = 1
 _METADATA = b"mainstay.delivery"
@@ -53,15 +54,11 @@ class Delivery:
         about = [FORMAT, self.lineage, self.uid, self.attempt, self.subtask, self.epoch]
         metadata = {**(self.rows.schema.metadata or {}), _METADATA: json.dumps(about)}
         table = self.rows.replace_schema_metadata(metadata)
-        stream = pa.BufferOutputStream()
-        options = pa.ipc.IpcWriteOptions(compression="zstd")
-        with pa.ipc.new_stream(stream, table.schema, options=options) as writer:
-            writer.write_table(table)
-        return stream.getvalue().to_pybytes()  # type: ignore[no-any-return]
+        return to_ipc(table.to_batches(), table.schema, compression="zstd")
 
     @staticmethod
     def from_bytes(data: bytes) -> Delivery:
-        table = pa.ipc.open_stream(data).read_all()
+        table = from_ipc(data)
         metadata = dict(table.schema.metadata)
         _, lineage, uid, attempt, subtask, epoch = json.loads(metadata.pop(_METADATA))
         rows = table.replace_schema_metadata(metadata or None)

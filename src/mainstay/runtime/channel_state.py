@@ -32,8 +32,9 @@ from mainstay.runtime.spec import EdgeSpec, HashByKey, TaskSpec
 from mainstay.snapshot.manifest import Manifest, SubtaskState
 from mainstay.state.declaration import OperatorListState, StateInfo
 from mainstay.state.hashing import key_groups
+from mainstay.state.keyed import frozen_elements
 from mainstay.state.keygroups import KeyGroupRange
-from mainstay.state.operator import OperatorList
+from mainstay.state.operator import to_units, values_in
 
 
 class ChannelStates:
@@ -67,12 +68,12 @@ def receiver_of(name: str) -> str:
 class _Cut:
     """The channel state of one epoch, while it is gathered."""
 
-    incoming: list[Kept]
-    open: set[int]
-    """Channels whose sender has not cut yet, as far as is known."""
-    lining_up: list[OutputChannel]
-    """Where the marker stands in line, so that it may still be overtaken."""
+    incoming: list[Kept] = field(default_factory=list)
     outgoing: list[Kept] = field(default_factory=list)
+    open: set[int] = field(default_factory=set)
+    """Channels whose sender has not cut yet, as far as is known."""
+    lining_up: list[OutputChannel] = field(default_factory=list)
+    """Where the marker stands in line, so that it may still be overtaken."""
     cuts: dict[int, int] = field(default_factory=dict)
     units: dict[str, list[Any]] = field(default_factory=dict)
     late: Late = field(init=False)
@@ -88,8 +89,7 @@ class TaskChannels:
     def __init__(
         self, spec: TaskSpec, gate: Gate, outputs: list[Output], background: Background
     ) -> None:
-        edges = [(edge, channel) for edge in spec.inputs for channel in range(edge.fan_in)]
-        self._names = [name_of(edge) for edge, _ in edges]
+        self._names = [name_of(edge) for edge in spec.inputs for _ in range(edge.fan_in)]
         self._gate = gate
         self._background = background
         self._outputs = [
@@ -106,15 +106,13 @@ class TaskChannels:
 
     def begin(self, epoch: Epoch) -> Late:
         """An aligned cut: its markers stand in line, and may be overtaken later."""
-        cut = self._cuts[epoch] = _Cut([], set(), [])
-        cut.lining_up = [ch for _, output in self._outputs for ch in output.channels]
+        waiting = [ch for _, output in self._outputs for ch in output.channels]
+        cut = self._cuts[epoch] = _Cut(lining_up=waiting)
         return cut.late
 
     def begin_at_once(self, epoch: Epoch, arrived: set[int]) -> Late:
         """A cut that waits for no marker: rows of all other channels are logged from now on."""
-        cut = self._cuts[epoch] = _Cut([], set(), [])
-        for edge, batch in self._gate.replayed:
-            cut.incoming.append((edge, batch))
+        cut = self._cuts[epoch] = _Cut(incoming=self._gate.replayed)
         for number in range(len(self._gate.channels)):
             if number not in arrived:
                 self._log_queued(cut, epoch, number)
@@ -190,7 +188,7 @@ class TaskChannels:
 
         def work() -> dict[str, list[Any]]:
             kept = ((INCOMING, incoming), (OUTGOING, outgoing))
-            return {info.name: _kept(info, rows) for info, rows in kept}
+            return {info.name: frozen_elements(info, _units_of(rows)) for info, rows in kept}
 
         def done(units: dict[str, list[Any]]) -> None:
             cut.units = units
@@ -205,12 +203,6 @@ class TaskChannels:
         """Everything up to this epoch is decided."""
         self._cuts = {later: cut for later, cut in self._cuts.items() if later > epoch}
         self._told = {later for later in self._told if later > epoch}
-
-
-def _kept(info: StateInfo, rows: list[Kept]) -> list[Any]:
-    units = OperatorList(info)
-    units.update(list(_units_of(rows)))
-    return units.copy_units()
 
 
 def _units_of(rows: list[Kept]) -> Iterator[tuple[str, bytes]]:
@@ -253,9 +245,7 @@ def at_receivers(manifest: Manifest) -> Manifest:
 def _units_in(subtask: SubtaskState, info: StateInfo) -> list[Any]:
     if info.name not in subtask.units:
         return []
-    units = OperatorList(info)
-    units.restore(subtask.units[info.name])
-    return units.get()
+    return values_in(info, subtask.units[info.name])
 
 
 def _with(subtask: SubtaskState, incoming: Sequence[Any]) -> SubtaskState:
@@ -264,9 +254,7 @@ def _with(subtask: SubtaskState, incoming: Sequence[Any]) -> SubtaskState:
     units = dict(subtask.units)
     # They are shown to every subtask, so one of the old ones has them all.
     for info, kept in ((INCOMING, incoming if subtask.subtask == 0 else ()), (OUTGOING, ())):
-        handle = OperatorList(info)
-        handle.update(kept)
-        units[info.name] = handle.encode(handle.copy_units())
+        units[info.name] = to_units(info, kept)
     return replace(subtask, units=units)
 
 

@@ -53,6 +53,10 @@ class UnavailableError(ConnectionError):
     """
 
 
+UNAVAILABLE = (ConnectionError, TimeoutError)
+"""All that counts as ``UnavailableError``. Libraries raise the two of Python's own themselves."""
+
+
 class SplitReader(ABC):
     """Reads one split from an offset on."""
 

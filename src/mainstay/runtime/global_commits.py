@@ -23,7 +23,7 @@ from mainstay.runtime.retry import Retry, may_heal
 from mainstay.runtime.spec import JobSpec
 from mainstay.runtime.status import Problem
 from mainstay.snapshot.manifest import Manifest
-from mainstay.state.operator import OperatorList
+from mainstay.state.operator import values_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,8 +146,6 @@ def handles_of(manifest: Manifest, uid: str) -> list[bytes]:
         units = subtask.units.get(HANDLES.name)
         if units is None:
             continue
-        handles = OperatorList(HANDLES)
-        handles.restore(units)
-        for prepared in handles.get():
+        for prepared in values_in(HANDLES, units):
             groups.setdefault(prepared.epoch, []).append(prepared.handle)
     return [handle for epoch in sorted(groups) for handle in groups[epoch]]

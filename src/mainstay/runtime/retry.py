@@ -44,6 +44,7 @@ class Retry:
             self.since = now
 
     def failed(self, now: float, error: Exception) -> None:
+        self.began(now)
         self.failures += 1
         self.error = error
         self.at = now + min(RETRY_S * 2.0 ** min(self.failures, 16), LONGEST_S)

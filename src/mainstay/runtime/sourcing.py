@@ -8,22 +8,20 @@ source that cares is told what was read to its end.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any
 
 from mainstay.errors import SourceError
-from mainstay.runtime.connector import Json, Source, Split
+from mainstay.runtime.connector import UNAVAILABLE, Json, Source, Split
 from mainstay.runtime.messages import AssignSplits, Attempt
-from mainstay.runtime.operators.source import SPLITS
+from mainstay.runtime.operators.source import SPLITS, unfinished_splits
 from mainstay.runtime.ports import Ports
 from mainstay.runtime.retry import Retry
 from mainstay.runtime.spec import JobSpec
 from mainstay.runtime.splits import SplitBook, seen_in
 from mainstay.runtime.status import Problem
 from mainstay.snapshot.manifest import Manifest
-from mainstay.state.operator import OperatorList
 
 
 @dataclass(slots=True, eq=False)
@@ -118,10 +116,8 @@ class Sourcing:
                 planned.replan_at = self._ports.clock.monotonic() + source.replan_s
 
         def failed(error: Exception) -> None:
-            if isinstance(error, ConnectionError | TimeoutError):
-                now = self._ports.clock.monotonic()
-                planned.planning.began(now)
-                planned.planning.failed(now, error)
+            if isinstance(error, UNAVAILABLE):
+                planned.planning.failed(self._ports.clock.monotonic(), error)
                 planned.replan_at = planned.planning.at
                 return
             self._failed(
@@ -158,9 +154,7 @@ class Sourcing:
         def failed(error: Exception) -> None:
             # The next complete epoch tells it again, and more.
             planned.is_telling = False
-            now = self._ports.clock.monotonic()
-            planned.telling.began(now)
-            planned.telling.failed(now, error)
+            planned.telling.failed(self._ports.clock.monotonic(), error)
 
         self._ports.background.submit(tell, done, failed)
 
@@ -170,8 +164,5 @@ def unfinished(manifest: Manifest, uid: str) -> dict[str, Json]:
     found: dict[str, Json] = {}
     for subtask in manifest.operators[uid].subtasks:
         if SPLITS.name in subtask.units:
-            splits = OperatorList(SPLITS)
-            splits.restore(subtask.units[SPLITS.name])
-            units = (json.loads(unit) for unit in splits.get())
-            found.update({unit["id"]: unit["offset"] for unit in units})
+            found.update({unit["id"]: unit["offset"] for unit in unfinished_splits(subtask)})
     return found

@@ -8,7 +8,6 @@ after the other. Whatever is read is verified: the footer against the checksum t
 
 from __future__ import annotations
 
-import io
 import json
 import zlib
 from collections.abc import Iterator, Sequence
@@ -23,6 +22,7 @@ import pyarrow.parquet as pq
 
 from mainstay.errors import DamagedFileError
 from mainstay.snapshot.manifest import FileRef
+from mainstay.snapshot.positioned import Positioned
 from mainstay.snapshot.savepoint import SavepointFile
 from mainstay.snapshot.storage import NotFound, Storage
 
@@ -195,39 +195,18 @@ class _Parquet:
         return min(starts), max(ends)
 
 
-class _Window(io.RawIOBase):
+class _Window(Positioned):
     """A file of which only one part is held; nothing else of it is to be read."""
 
     def __init__(self, size_bytes: int, start: int, data: bytes) -> None:
-        super().__init__()
-        self._size_bytes = size_bytes
+        super().__init__(size_bytes)
         self._start = start
         self._data = memoryview(data)
-        self._position = 0
 
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def size(self) -> int:
-        return self._size_bytes
-
-    def tell(self) -> int:
-        return self._position
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size_bytes}
-        self._position = base[whence] + offset
-        return self._position
-
-    def read(self, size: int = -1) -> bytes:
-        after = self._size_bytes if size < 0 else min(self._size_bytes, self._position + size)
-        first, last = self._position - self._start, after - self._start
+    def bytes_at(self, start: int, after: int) -> bytes:
+        first, last = start - self._start, after - self._start
         if first < 0 or last > len(self._data):
-            raise OSError(f"bytes {self._position} to {after} are outside what the footer names")
-        self._position = after
+            raise OSError(f"bytes {start} to {after} are outside what the footer names")
         return bytes(self._data[first:last])
 
 

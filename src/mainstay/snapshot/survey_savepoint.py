@@ -6,14 +6,13 @@ the Parquet files, and of them nothing but that column is read.
 
 from __future__ import annotations
 
-import io
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mainstay.errors import MainstayError
 from mainstay.snapshot.manifest import FileRef
+from mainstay.snapshot.positioned import Positioned
 from mainstay.snapshot.savepoint import Savepoint, SavepointOperator, SavepointState
 from mainstay.snapshot.savepoint_files import GROUP_COLUMN
 from mainstay.snapshot.storage import Storage
@@ -68,36 +67,13 @@ def _groups_in(storage: Storage, ref: FileRef) -> Counts:
         return groups
 
 
-class _Stored(io.RawIOBase):
+class _Stored(Positioned):
     """A stored file to whoever reads by position; only what is asked for is fetched."""
 
     def __init__(self, storage: Storage, ref: FileRef) -> None:
-        super().__init__()
+        super().__init__(ref.size_bytes)
         self._storage = storage
         self._ref = ref
-        self._position = 0
 
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def size(self) -> int:
-        return self._ref.size_bytes
-
-    def tell(self) -> int:
-        return self._position
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._ref.size_bytes}
-        self._position = base[whence] + offset
-        return self._position
-
-    def read(self, size: int = -1) -> bytes:
-        left = self._ref.size_bytes - self._position
-        data = self._storage.read(
-            self._ref.path, self._position, left if size < 0 else min(size, left)
-        )
-        self._position += len(data)
-        return data
+    def bytes_at(self, start: int, after: int) -> bytes:
+        return self._storage.read(self._ref.path, start, after - start)

@@ -17,7 +17,7 @@ import cloudpickle
 import pyarrow as pa
 
 from mainstay.errors import SourceError
-from mainstay.runtime.connector import Json, Polled, SplitReader
+from mainstay.runtime.connector import UNAVAILABLE, Json, Polled, SplitReader
 
 Opened = Callable[[], Iterator[pa.RecordBatch]]
 
@@ -65,7 +65,7 @@ class PartitionReader(SplitReader):
             if self._batches is None:
                 self._batches = self._after(self._rows, self._opened())
             batch = next(self._batches, None)
-        except (ConnectionError, TimeoutError) as error:
+        except UNAVAILABLE as error:
             if self._rows and not self._is_replayable:
                 raise self._lost(error) from error
             raise

@@ -25,6 +25,7 @@ from pyspark.sql.datasource import InputPartition
 
 from mainstay.errors import SourceError
 from mainstay.runtime.connector import Json, Source, Split, SplitReader
+from mainstay.schema.ipc import to_ipc
 from mainstay.spark.data_source_driver import DriverReader
 from mainstay.spark.data_source_partitions import PartitionReader, packed, unpacked
 from mainstay.spark.data_source_ranges import (
@@ -202,12 +203,7 @@ class SimpleReaderSource(RangesSource):
 
 
 def _encoded(batches: list[pa.RecordBatch], schema: pa.Schema) -> str:
-    stream = pa.BufferOutputStream()
-    options = pa.ipc.IpcWriteOptions(compression="zstd")
-    with pa.ipc.new_stream(stream, schema, options=options) as writer:
-        for batch in batches:
-            writer.write_batch(batch)
-    return base64.b64encode(stream.getvalue()).decode("ascii")
+    return base64.b64encode(to_ipc(batches, schema, compression="zstd")).decode("ascii")
 
 
 def _limit_of(reader: Any) -> Any | None:

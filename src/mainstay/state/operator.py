@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from mainstay.schema.ipc import from_ipc, to_ipc
 from mainstay.snapshot.manifest import OperatorUnits
 from mainstay.state.declaration import StateInfo
 from mainstay.state.keyed import frozen_elements
@@ -54,14 +55,22 @@ class OperatorList:
         self._kept = self.info.value.from_array(decode_units(units.data))
 
 
+def values_in(info: StateInfo, units: OperatorUnits) -> list[Any]:
+    """What the units of a snapshot hold, as ``get`` would give it."""
+    restored = OperatorList(info)
+    restored.restore(units)
+    return restored.get()
+
+
+def to_units(info: StateInfo, values: Iterable[Any]) -> OperatorUnits:
+    """Values as the units of a snapshot."""
+    return OperatorList(info).encode(frozen_elements(info, values))
+
+
 def encode_units(column: pa.Array) -> bytes:
     batch = pa.record_batch([column], names=["unit"])
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
-    return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
+    return to_ipc([batch], batch.schema)
 
 
 def decode_units(data: bytes) -> pa.Array:
-    table = pa.ipc.open_stream(data).read_all()
-    return table.column("unit").combine_chunks()
+    return from_ipc(data).column("unit").combine_chunks()

@@ -15,7 +15,7 @@ from mainstay.snapshot.storage import Storage
 from mainstay.snapshot.units import with_units
 from mainstay.state.backends.heap import HeapBackend
 from mainstay.state.declaration import StateInfo
-from mainstay.state.operator import OperatorList
+from mainstay.state.operator import values_in
 
 
 def latest_manifest(storage: Storage) -> Manifest | None:
@@ -37,7 +37,8 @@ def committed_state(storage: Storage, job: JobSpec, uid: str, state: str) -> Any
     stored = manifest.operators.get(uid) if manifest is not None else None
     info = _state(spec, state)
     if not info.is_keyed:
-        return [] if stored is None else _units(stored, spec, state)
+        subtasks = () if stored is None else stored.subtasks
+        return [values_in(info, subtask.units[state]) for subtask in subtasks]
     if manifest is None or stored is None:
         return {}
     return dict(_keyed(storage, job, spec, stored, state, manifest.created_at))
@@ -57,16 +58,6 @@ def _state(spec: OperatorSpec, name: str) -> StateInfo:
             return info
     known = sorted(info.name for info in spec.states)
     raise KeyError(f"operator {spec.uid!r} has no state {name!r}; it has {known}")
-
-
-def _units(stored: OperatorState, spec: OperatorSpec, state: str) -> list[list[Any]]:
-    info = _state(spec, state)
-    found = []
-    for subtask in stored.subtasks:
-        handle = OperatorList(info)
-        handle.restore(subtask.units[state])
-        found.append(handle.get())
-    return found
 
 
 def _keyed(

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import pickle
-import random
-import signal
 import sys
 import threading
 from collections import Counter
@@ -23,11 +20,10 @@ import mainstay as ms
 from mainstay.connectors import SinkContext, SinkRecovery, SinkWriter
 from mainstay.connectors.postgres_sink import KEPT, PRUNE_EVERY, PostgresSink
 from mainstay.connectors.transactions import TransactionId, owner_of
-from mainstay.drive.remote_job import RemoteJob
 from mainstay.errors import FencedError, GraphError, RestoreError, SinkError
 from mainstay.schema import rows_to_batch, to_schema
-from tests.drive.ledger import PATIENCE_S, Ids, await_attempt, await_until, complete_epochs
-from tests.edges import CRASH_POINTS, Crashing, start
+from tests.drive.ledger import PATIENCE_S, Ids, await_until, complete_epochs
+from tests.edges import CRASH_POINTS, Crashing, kill_workers, start
 from tests.services.postgres import PostgresServer, ServiceMissing, asked, name_of
 from tests.sinks import prepare, recovery, write
 
@@ -402,7 +398,7 @@ def test_nothing_is_seen_before_its_epoch_is_complete(dsn: str, tmp_path: Path, 
 
 
 def test_a_worker_that_is_killed_loses_and_doubles_nothing(dsn: str, tmp_path: Path) -> None:
-    kill_in_a_run(dsn, tmp_path, random.Random(1), kills=1)
+    kill_in_a_run(dsn, tmp_path, seed=1, kills=1)
 
 
 @pytest.mark.soak
@@ -410,10 +406,10 @@ def test_a_worker_that_is_killed_loses_and_doubles_nothing(dsn: str, tmp_path: P
 def test_workers_that_are_killed_again_and_again_lose_and_double_nothing(
     dsn: str, tmp_path: Path, seed: int
 ) -> None:
-    kill_in_a_run(dsn, tmp_path, random.Random(seed), kills=4)
+    kill_in_a_run(dsn, tmp_path, seed, kills=4)
 
 
-def kill_in_a_run(dsn: str, tmp_path: Path, rng: random.Random, kills: int) -> None:
+def kill_in_a_run(dsn: str, tmp_path: Path, seed: int, kills: int) -> None:
     count = 1_500 * (kills + 1)
     sink = PostgresSink(dsn, "t", create=True)
     job = start(
@@ -423,11 +419,7 @@ def kill_in_a_run(dsn: str, tmp_path: Path, rng: random.Random, kills: int) -> N
         drive="processes",
         max_failures=kills + 2,
     )
-    assert isinstance(job, RemoteJob)
-    for attempt in range(1, kills + 1):
-        pids = await_attempt(job, attempt, 2)
-        threading.Event().wait(rng.uniform(0.0, 0.4))  # the moment is the random part
-        os.kill(pids[rng.randrange(2)], signal.SIGKILL)
+    kill_workers(job, kills, seed)
     assert job.wait(2 * PATIENCE_S) == "finished"
     assert len(job.attempts()) == kills + 1
     check(dsn, count)

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import random
-import signal
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +11,10 @@ import pytest
 from mainstay.connectors import Order, SinkContext, SinkRecovery
 from mainstay.connectors.idempotent import Upserter
 from mainstay.connectors.postgres_upsert import PostgresUpsertSink
-from mainstay.drive.remote_job import RemoteJob
 from mainstay.errors import GraphError, SinkError
 from mainstay.schema import rows_to_batch, to_schema
-from tests.drive.ledger import KEYS, PATIENCE_S, Ids, await_attempt, await_until, complete_epochs
-from tests.edges import WRITE_POINTS, Crashing, start
+from tests.drive.ledger import KEYS, PATIENCE_S, Ids, await_until, complete_epochs
+from tests.edges import WRITE_POINTS, Crashing, kill_workers, start
 from tests.services.postgres import PostgresServer, asked, name_of
 from tests.sinks import recovery
 
@@ -237,16 +232,16 @@ def test_after_a_crash_every_key_has_its_last_row(dsn: str, tmp_path: Path, poin
 
 
 def test_after_a_kill_every_key_has_its_last_row(dsn: str, tmp_path: Path) -> None:
-    kill_in_a_run(dsn, tmp_path, random.Random(1), kills=1)
+    kill_in_a_run(dsn, tmp_path, seed=1, kills=1)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(5))
 def test_after_many_kills_every_key_has_its_last_row(dsn: str, tmp_path: Path, seed: int) -> None:
-    kill_in_a_run(dsn, tmp_path, random.Random(seed), kills=4)
+    kill_in_a_run(dsn, tmp_path, seed, kills=4)
 
 
-def kill_in_a_run(dsn: str, tmp_path: Path, rng: random.Random, kills: int) -> None:
+def kill_in_a_run(dsn: str, tmp_path: Path, seed: int, kills: int) -> None:
     count = 1_500 * (kills + 1)
     job = start(
         job_into(upserts(dsn), count),
@@ -255,11 +250,7 @@ def kill_in_a_run(dsn: str, tmp_path: Path, rng: random.Random, kills: int) -> N
         drive="processes",
         max_failures=kills + 2,
     )
-    assert isinstance(job, RemoteJob)
-    for attempt in range(1, kills + 1):
-        pids = await_attempt(job, attempt, 2)
-        threading.Event().wait(rng.uniform(0.0, 0.4))  # the moment is the random part
-        os.kill(pids[rng.randrange(2)], signal.SIGKILL)
+    kill_workers(job, kills, seed)
     assert job.wait(2 * PATIENCE_S) == "finished"
     check(dsn, count)
 

@@ -32,7 +32,7 @@ from mainstay.snapshot.manifest import Manifest, OperatorState, SubtaskState
 from mainstay.snapshot.memory_storage import MemoryStorage
 from mainstay.snapshot.object_storage import open_storage
 from mainstay.snapshot.storage import BytesLike
-from mainstay.state.operator import OperatorList
+from mainstay.state.operator import to_units
 from mainstay.testing import rows, run
 
 SCHEMA = to_schema("n long")
@@ -333,9 +333,8 @@ def test_a_log_that_is_read_for_long_leaves_few_ids_behind(written: Written) -> 
 
 
 def manifest_of(seen: Sequence[str], unfinished: Sequence[str], epoch: int = 1) -> Manifest:
-    units = OperatorList(SPLITS)
-    units.update([json.dumps({"id": id}) for id in unfinished])
-    part = SubtaskState(0, (), {SPLITS.name: units.encode(units.copy_units())})
+    units = to_units(SPLITS, [json.dumps({"id": id}) for id in unfinished])
+    part = SubtaskState(0, (), {SPLITS.name: units})
     operator = OperatorState(UID, 1, None, (), (part,))
     sources = {UID: {"seen": list(seen), "complete": False}}
     return Manifest(

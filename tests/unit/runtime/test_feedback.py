@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -16,44 +15,16 @@ from mainstay.runtime.messages import Epoch
 from mainstay.snapshot.memory_storage import MemoryStorage
 from mainstay.snapshot.operator_files import OperatorFiles
 from mainstay.state.operator import OperatorList
+from tests.unit.runtime.conftest import FakeBackground, FakeClock
 
 SCHEMA = pa.schema([("n", pa.int64())])
-
-
-class Background:
-    """Does nothing before it is told to."""
-
-    def __init__(self) -> None:
-        self.waiting: deque[Any] = deque()
-        self.is_failing = False
-
-    def submit(self, work: Any, done: Any, failed: Any) -> None:
-        self.waiting.append((work, done, failed))
-
-    def run(self) -> None:
-        while self.waiting:
-            work, done, failed = self.waiting.popleft()
-            if self.is_failing:
-                failed(OSError("the storage is away"))
-            else:
-                done(work())
-
-
-class Clock:
-    now = 0.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def wall(self) -> float:
-        return self.now
 
 
 class World:
     """A queue with everything around it."""
 
     def __init__(self, memory_bytes: int = 1 << 20, storage: Any = None, attempt: int = 1) -> None:
-        self.background, self.clock = Background(), Clock()
+        self.background, self.clock = FakeBackground(), FakeClock()
         self.storage = storage or MemoryStorage()
         self.files = OperatorFiles(self.storage, "loop", 0, attempt)
         self.failures: list[Exception] = []
@@ -61,7 +32,7 @@ class World:
 
     def open(self, units: Any = ()) -> World:
         fail: Callable[[Exception], None] = self.failures.append
-        self.queue.open(self.background, self.clock, self.files, fail, units)  # type: ignore[arg-type]
+        self.queue.open(self.background, self.clock, self.files, fail, units)
         return self
 
     def feed(self, *numbers: int) -> None:
@@ -69,7 +40,7 @@ class World:
 
     def tend(self) -> None:
         self.queue.tend(self.clock.now)
-        self.background.run()
+        self.background.drain()
 
     def take_all(self, most: int = 3) -> list[int]:
         taken: list[int] = []
@@ -88,7 +59,7 @@ class World:
 
     def closed(self, epoch: int, late: Any) -> Any:
         self.queue.close_log(Epoch(epoch))
-        self.background.run()
+        self.background.drain()
         assert late.is_known
         return restored(late.units()[FEEDBACK.name])
 
@@ -127,20 +98,20 @@ def test_what_does_not_fit_into_memory_is_stored_read_again_and_deleted() -> Non
     assert len(world.stored()) > 10
     assert world.queue.rows == 400
     assert world.take_all() == list(range(400))
-    world.background.run()
+    world.background.drain()
     assert world.stored() == [], "no log has named them"
 
 
 def test_the_head_waits_while_rows_cannot_be_stored_and_goes_on_when_they_can() -> None:
     world = World(memory_bytes=300).open()
-    world.background.is_failing = True
     for n in range(0, 400, 4):
         world.feed(n, n + 1, n + 2, n + 3)
-    world.tend()
+    world.queue.tend(world.clock.now)
+    while world.background.queue:
+        world.background.take().fail(OSError("the storage is away"))
     assert world.queue.is_full
-    assert world.queue.deadline() == module.RETRY_S
-    world.background.is_failing = False
-    world.clock.now = module.RETRY_S
+    assert world.queue.deadline() == world.clock.now + module.RETRY_S
+    world.clock.advance(module.RETRY_S)
     world.tend()
     assert not world.queue.is_full
     assert world.take_all() == list(range(400))
@@ -196,7 +167,7 @@ def test_a_log_names_stored_rows_and_skips_those_that_were_taken() -> None:
     assert named
     assert named <= set(world.stored())
     assert world.take_all() == list(range(3, 200))
-    world.background.run()
+    world.background.drain()
     assert named <= set(world.stored()), "an epoch needs them, whoever else does not"
     again = World(memory_bytes=300, storage=world.storage, attempt=2).open(units)
     assert again.queue.is_replaying
@@ -240,4 +211,4 @@ def test_rows_of_another_schema_are_refused() -> None:
     units = world.log(1)
     other = Feedback(pa.schema([("n", pa.string())]), 1000)
     with pytest.raises(RestoreError, match="stored as 'n long', and the loop is of 'n string'"):
-        other.open(world.background, world.clock, world.files, world.failures.append, units)  # type: ignore[arg-type]
+        other.open(world.background, world.clock, world.files, world.failures.append, units)

@@ -40,7 +40,7 @@ from mainstay.runtime.stateful import RestoredState
 from mainstay.schema import to_schema
 from mainstay.state.hashing import key_groups
 from mainstay.state.keygroups import range_of
-from mainstay.state.operator import OperatorList
+from mainstay.state.operator import values_in
 
 ATTEMPT = Attempt(1)
 SCHEMA = "k string, n long"
@@ -160,9 +160,7 @@ def restored_from(world: Any, epoch: int) -> dict[tuple[str, int], RestoredState
 
 def handles(states: dict[str, Any], job: JobSpec) -> list[Any]:
     info = next(o for _, o in job.operators() if o.uid == "out").states[0]
-    found = OperatorList(info)
-    found.restore(states["out"].units["handles"])
-    return found.get()
+    return values_in(info, states["out"].units["handles"])
 
 
 # ---------------------------------------------------------------- beginning

@@ -11,21 +11,18 @@ import pytest
 from mainstay.errors import RestoreError
 from mainstay.snapshot.manifest import OperatorUnits
 from mainstay.state.declaration import OperatorListState
-from mainstay.state.operator import OperatorList, decode_units
+from mainstay.state.operator import decode_units, to_units, values_in
 from mainstay.state.redistribution import redistribute
 
 
 def units(mode: str, *elements: int) -> OperatorUnits:
-    handle = OperatorList(OperatorListState("long", redistribute=mode).info())
-    handle.extend(elements)
-    return handle.encode(handle.copy_units())
+    return to_units(OperatorListState("long", redistribute=mode).info(), elements)
 
 
 def elements(stored: OperatorUnits) -> list[int]:
-    handle = OperatorList(OperatorListState("long", redistribute=stored.mode).info())
-    handle.restore(stored)
-    assert len(handle.get()) == stored.count
-    return handle.get()
+    found = values_in(OperatorListState("long", redistribute=stored.mode).info(), stored)
+    assert len(found) == stored.count
+    return found
 
 
 def dealt(old: list[dict[str, OperatorUnits]], parallelism: int) -> list[dict[str, list[int]]]:

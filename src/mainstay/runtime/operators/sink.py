@@ -26,7 +26,7 @@ from mainstay.runtime.operators.base import Operator, OperatorContext
 from mainstay.runtime.retry import Retry, may_heal
 from mainstay.runtime.status import Problem
 from mainstay.state.declaration import OperatorListState, StateInfo
-from mainstay.state.operator import OperatorList
+from mainstay.state.keyed import frozen_elements
 
 MAX_BEHIND = 4
 """Completed epochs that may wait for their commit before the sink stops taking rows."""
@@ -230,6 +230,4 @@ def _units_of(prepared: list[Prepared]) -> list[tuple[int, bytes]]:
 
 def _late_units(prepared: list[Prepared]) -> Units:
     """The handles of a cut, in the form that the state keeps them in."""
-    handles = OperatorList(HANDLES)
-    handles.update(_units_of(prepared))
-    return {HANDLES.name: handles.copy_units()}
+    return {HANDLES.name: frozen_elements(HANDLES, _units_of(prepared))}

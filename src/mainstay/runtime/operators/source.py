@@ -17,14 +17,16 @@ from typing import Any
 import pyarrow as pa
 
 from mainstay.errors import MainstayError, SourceError
-from mainstay.runtime.connector import Polled, Source, Split, SplitReader
+from mainstay.runtime.connector import UNAVAILABLE, Json, Polled, Source, Split, SplitReader
 from mainstay.runtime.messages import Epoch, Watermark
 from mainstay.runtime.operators.base import Operator, OperatorContext
 from mainstay.runtime.retry import Retry
 from mainstay.runtime.status import Problem
 from mainstay.runtime.watermarks import SourceClock, SplitClock, WatermarkSpec
 from mainstay.schema import format_schema
+from mainstay.snapshot.manifest import SubtaskState
 from mainstay.state.declaration import OperatorListState, StateInfo
+from mainstay.state.operator import values_in
 
 QUIET_S = 0.01
 """How long a split that had nothing to give is left alone, if its reader does not know better."""
@@ -37,6 +39,11 @@ class SourceState:
 
 
 SPLITS: StateInfo = SourceState.__dict__["splits"].info()
+
+
+def unfinished_splits(part: SubtaskState) -> list[dict[str, Json]]:
+    """The splits that a subtask had not read to their end, each as ``to_unit`` has it."""
+    return [json.loads(unit) for unit in values_in(SPLITS, part.units[SPLITS.name])]
 
 
 @dataclass(slots=True, eq=False)
@@ -222,7 +229,7 @@ class SourceOperator(Operator):
         if not self._source.may_block:
             try:
                 self._take(reading, poll())
-            except (ConnectionError, TimeoutError) as error:
+            except UNAVAILABLE as error:
                 self._put_off(reading, error)
             except Exception as error:
                 raise self._broken(reading, error) from error
@@ -238,7 +245,7 @@ class SourceOperator(Operator):
 
         def failed(error: Exception) -> None:
             reading.polling = False
-            if isinstance(error, ConnectionError | TimeoutError):
+            if isinstance(error, UNAVAILABLE):
                 self._put_off(reading, error)
             else:
                 self.context.fail(self._broken(reading, error))
@@ -247,9 +254,7 @@ class SourceOperator(Operator):
 
     def _put_off(self, reading: ReadingSplit, error: Exception) -> None:
         """The source is out of reach: open the split again where it stands, after a while."""
-        now = self.context.clock.monotonic()
-        reading.retry.began(now)
-        reading.retry.failed(now, error)
+        reading.retry.failed(self.context.clock.monotonic(), error)
         assert reading.retry.at is not None
         reading.quiet_until = reading.retry.at
         reading.is_begun = reading.offset is not None or reading.to_skip > 0
@@ -288,7 +293,7 @@ class SourceOperator(Operator):
         reader, reading.reader = reading.reader, None
         if reader is not None:
             self._skipped += reader.skipped
-            with suppress(ConnectionError, TimeoutError):  # it may be what is out of reach
+            with suppress(*UNAVAILABLE):  # it may be what is out of reach
                 reader.close()
 
     def before_marker(self, epoch: Epoch) -> None:

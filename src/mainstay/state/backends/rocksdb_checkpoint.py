@@ -32,7 +32,7 @@ from mainstay.state.backends.rocksdb_kinds import TABLES
 from mainstay.state.backends.rocksdb_memory import SharedMemory, shared_memory
 from mainstay.state.backends.rocksdb_rows import PREFIX, group_bounds
 from mainstay.state.backends.rocksdb_settings import RocksSettings
-from mainstay.state.backends.rocksdb_tables import SCANNED_ROWS
+from mainstay.state.backends.rocksdb_tables import chunks
 from mainstay.state.backends.rocksdb_writing import read_rows
 from mainstay.state.declaration import StateInfo
 from mainstay.state.operations import STORED_AS, columns_of
@@ -191,21 +191,10 @@ def scan_checkpoint(
             download(storage, ref, descriptor, directory, needed)
             make_openable(directory, memory)
         database = Database(directory, memory, read_only=True)
-        yield from _chunks(database.scan(*group_bounds(ref.first_group, ref.last_group)))
+        yield from chunks(database.scan(*group_bounds(ref.first_group, ref.last_group)))
         database.close()
     finally:
         shutil.rmtree(directory, ignore_errors=True)
-
-
-def _chunks(rows: Iterator[Row]) -> Iterator[list[Row]]:
-    chunk: list[Row] = []
-    for row in rows:
-        chunk.append(row)
-        if len(chunk) == SCANNED_ROWS:
-            yield chunk
-            chunk = []
-    if chunk:
-        yield chunk
 
 
 def read_checkpoint(

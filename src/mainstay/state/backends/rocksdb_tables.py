@@ -41,6 +41,12 @@ _CACHED = 0.5
 """The share of a table's memory that is for rows at hand; the rest is for changes."""
 
 
+def chunks(rows: Iterator[tuple[bytes, bytes]]) -> Iterator[list[tuple[bytes, bytes]]]:
+    """The rows of a scan some thousand at a time, so that they are converted by the column."""
+    while chunk := list(islice(rows, SCANNED_ROWS)):
+        yield chunk
+
+
 class RocksTable:
     """What the kinds share: rows at hand, changes, and where rows lie in the database."""
 
@@ -171,14 +177,7 @@ class RocksTable:
                 yield row_key, cell
 
     def scan_chunks(self) -> Iterator[list[tuple[bytes, bytes]]]:
-        chunk: list[tuple[bytes, bytes]] = []
-        for row in self.scan():
-            chunk.append(row)
-            if len(chunk) == SCANNED_ROWS:
-                yield chunk
-                chunk = []
-        if chunk:
-            yield chunk
+        return chunks(self.scan())
 
 
 class RocksValues(RocksTable):

@@ -14,7 +14,7 @@ from mainstay.runtime.messages import AbortEpoch, Attempt, OutsideProblem
 from mainstay.runtime.operators.sink import HANDLES
 from mainstay.runtime.status import Problem
 from mainstay.schema import rows_to_batch, to_schema
-from mainstay.state.operator import OperatorList
+from mainstay.state.operator import to_units
 
 Lead = Callable[..., Any]
 
@@ -99,10 +99,8 @@ def complete_with_handle(leader: Any) -> None:
     epoch = leader.trigger()
     writer = Memory().open(SinkContext("out", 0, 1, "lineage"))
     writer.write(rows_to_batch([(1,)], to_schema("n long"), "a test"))
-    handles = OperatorList(HANDLES)
-    handles.update([(epoch, writer.prepare(epoch))])
-    units = {HANDLES.name: handles.encode(handles.copy_units())}
-    leader.acknowledge(epoch, units=units)
+    units = to_units(HANDLES, [(epoch, writer.prepare(epoch))])
+    leader.acknowledge(epoch, units={HANDLES.name: units})
     leader.world.background.drain()
 
 

@@ -17,25 +17,16 @@ from mainstay.runtime.operators.base import OperatorContext, ProcessContext
 from mainstay.runtime.spec import KeySpec
 from mainstay.state.backends.heap import HeapBackend
 from mainstay.testing import rows
+from tests.unit.runtime.conftest import FakeClock
 
 SCHEMA = "k long, v long"
-
-
-class Clock:
-    now = 0.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def wall(self) -> float:
-        return self.now
 
 
 class Opened:
     """The combiner and the fold of a job, each by itself, and what they have emitted."""
 
     def __init__(self, senders: int = 2) -> None:
-        self.clock = Clock()
+        self.clock = FakeClock()
         env = ms.Environment(parallelism=senders)
         keyed = env.source(rows(SCHEMA, []), uid="in").key_by("k")
         keyed.aggregate(total=ms.sum("v"), n=ms.count(), uid="totals").sink(
@@ -85,10 +76,10 @@ def test_under_load_rows_are_held_back_for_a_while_and_no_longer() -> None:
     job = Opened()
     combine = job.operators["combine"]
     combine.process(orders((1, 10)), 0)
-    job.clock.now = aggregate.LINGER_S * 0.9
+    job.clock.advance(aggregate.LINGER_S * 0.9)
     combine.process(orders((1, 30)), 0)
     assert not combine.flush(idle=False)
-    job.clock.now = aggregate.LINGER_S
+    job.clock.advance(aggregate.LINGER_S * 0.11)
     assert combine.flush(idle=False)
     assert job.rows("combine") == [(1, 40, 2)]
 
