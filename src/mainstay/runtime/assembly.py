@@ -95,7 +95,7 @@ class Assembler:
         may_overtake = self.job.is_unaligned and receiver.takes_channel_state
         announce = self.announce if may_overtake else None
         channels = [
-            OutputChannel(channel, self.tuning.window_bytes, self.transmit, announce)
+            OutputChannel(channel, self.tuning.first_window_bytes, self.transmit, announce)
             for channel, _ in edge.outgoing(self.worker)
         ]
         partitioner = partitioner_for(edge, self.worker, self.job.max_parallelism)

@@ -8,6 +8,7 @@ enough, when the worker is idle, or when some milliseconds have passed.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable
 from typing import Protocol, TypeAlias
@@ -15,6 +16,12 @@ from typing import Protocol, TypeAlias
 import pyarrow as pa
 
 from mainstay.runtime.messages import ChannelId, Element, EndOfInput, Epoch, Marker, Watermark
+
+WEIGHT = 0.3
+"""What the last slice counts for in how many rows are emitted for one."""
+
+SHRINKING = 0.75
+"""What is sent at a time of what was granted last, so that it follows a window that shrinks."""
 
 Control: TypeAlias = "Marker | EndOfInput | Watermark"
 """What costs no credit."""
@@ -28,6 +35,9 @@ Transmit = Callable[[ChannelId, int, Element, int], None]
 
 class Partitioner(Protocol):
     """Decides which channel of an output gets which rows."""
+
+    is_shared_out: bool
+    """Whether a batch is divided among the channels, so that each gets a part of it."""
 
     def split(self, batch: pa.RecordBatch) -> list[tuple[int, pa.RecordBatch]]:
         """Pairs of a channel's number and what it gets."""
@@ -51,6 +61,15 @@ class OutputChannel:
         self._waiting: deque[Element] = deque()
         self._gathered: list[pa.RecordBatch] = []
         self._gathered_rows = 0
+        self._row_bytes = 0.0
+        self._granted_bytes = credit_bytes
+
+    @property
+    def slice_rows(self) -> float:
+        """How many rows may be sent at a time, going by those sent last: what there is credit for,
+        and about as much as came back last. Credit comes back a quarter of the window at a time."""
+        worth = max(self.credit_bytes, SHRINKING * self._granted_bytes)
+        return worth / self._row_bytes if self._row_bytes else math.inf
 
     @property
     def may_be_overtaken(self) -> bool:
@@ -61,9 +80,11 @@ class OutputChannel:
         return not self._waiting
 
     def gather(self, batch: pa.RecordBatch, enough_rows: int) -> None:
+        if not self._row_bytes:
+            self._row_bytes = batch.nbytes / max(1, batch.num_rows)
         self._gathered.append(batch)
         self._gathered_rows += batch.num_rows
-        if self._gathered_rows >= enough_rows:
+        if self._gathered_rows >= min(enough_rows, self.slice_rows):
             self.flush()
 
     def flush(self) -> bool:
@@ -95,6 +116,7 @@ class OutputChannel:
 
     def grant(self, size_bytes: int) -> None:
         self.credit_bytes += size_bytes
+        self._granted_bytes = size_bytes
         while self._waiting and self._may_send(self._waiting[0]):
             self._send(self._waiting.popleft())
 
@@ -109,7 +131,10 @@ class OutputChannel:
         return self.credit_bytes > 0 or not isinstance(element, pa.RecordBatch)
 
     def _send(self, element: Element) -> None:
-        size_bytes = element.nbytes if isinstance(element, pa.RecordBatch) else 0
+        size_bytes = 0
+        if isinstance(element, pa.RecordBatch):
+            size_bytes = element.nbytes
+            self._row_bytes = size_bytes / max(1, element.num_rows)
         self.credit_bytes -= size_bytes
         sequence = self._sequence
         self._sequence += 1
@@ -125,13 +150,28 @@ class Output:
         self._partitioner = partitioner
         self._enough_rows = enough_rows
         self.channels = channels
+        self._emitted_rows = 0
+        self._rows_each = 1.0
         self.may_be_overtaken = any(channel.may_be_overtaken for channel in channels)
 
     @property
     def has_room(self) -> bool:
         return all(channel.has_room for channel in self.channels)
 
+    @property
+    def slice_rows(self) -> float:
+        """How many rows the task may take at a time, by what it emits for each."""
+        shares = len(self.channels) if self._partitioner.is_shared_out else 1
+        emitted = shares * min(channel.slice_rows for channel in self.channels)
+        return emitted / self._rows_each if self._rows_each else math.inf
+
+    def took(self, rows: int) -> None:
+        """The task took so many rows, and has emitted what it emits for them."""
+        each, self._emitted_rows = self._emitted_rows / rows, 0
+        self._rows_each += WEIGHT * (each - self._rows_each)
+
     def emit(self, batch: pa.RecordBatch) -> None:
+        self._emitted_rows += batch.num_rows
         for number, part in self._partitioner.split(batch):
             self.channels[number].gather(part, self._enough_rows)
 

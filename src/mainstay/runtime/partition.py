@@ -19,12 +19,16 @@ Parts = list[tuple[int, pa.RecordBatch]]
 class ToOne:
     """Everything to the only channel."""
 
+    is_shared_out = False
+
     def split(self, batch: pa.RecordBatch) -> Parts:
         return [(0, batch)]
 
 
 class ToEach:
     """Everything to every channel."""
+
+    is_shared_out = False
 
     def __init__(self, channels: int) -> None:
         self._channels = range(channels)
@@ -35,6 +39,8 @@ class ToEach:
 
 class InTurn:
     """Whole batches, dealt out in turn; each sender starts at a channel of its own."""
+
+    is_shared_out = False
 
     def __init__(self, channels: int, start: int) -> None:
         self._channels = channels
@@ -47,6 +53,8 @@ class InTurn:
 
 class ByKeyGroup:
     """Each row to the owner of its key-group, in the order of the batch."""
+
+    is_shared_out = True
 
     def __init__(self, key: KeySpec, channels: int, max_parallelism: int) -> None:
         self._columns = key.columns

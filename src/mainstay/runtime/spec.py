@@ -207,11 +207,16 @@ class JobSpec:
 class Tuning:
     """Sizes that trade throughput against latency and memory."""
 
-    window_bytes: int = 1 << 20
-    least_window_bytes: int = 1 << 16
+    window_bytes: int = 1 << 22
+    least_window_bytes: int = 1 << 13
     batch_rows: int = 8192
     slice_s: float = 0.003
     first_slice_rows: int = 64
     max_slice_rows: int = 65536
     flush_s: float = 0.005
     max_chain: int = 8
+
+    @property
+    def first_window_bytes(self) -> int:
+        """What a sender may have on its way before anything was taken."""
+        return min(self.least_window_bytes, self.window_bytes)

@@ -7,6 +7,7 @@ unblock. Anything emitted on account of the epoch comes before the marker.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -44,6 +45,9 @@ from mainstay.runtime.stateful import StatefulOperator
 from mainstay.runtime.status import Problem
 from mainstay.runtime.watermarks import LAST, GateClock
 from mainstay.snapshot.manifest import SubtaskState
+
+LEAST_ROWS = 64
+"""Rows that are taken at a time at least, if there are as many, however slow receivers are."""
 
 
 class Task:
@@ -155,13 +159,11 @@ class Task:
             self._end()
             return True
         started = self._ports.clock.monotonic()
-        asked = self._slices.rows
-        rows = source.poll(asked, begin=not self._waiting and not self._is_drained)
+        rows = source.poll(self._slice_rows, begin=not self._waiting and not self._is_drained)
         now = self._ports.clock.monotonic()
         self._has_more = bool(rows) and source.has_more(now)
         if rows:
-            self._rows += rows
-            self._slices.took(rows, now - started)
+            self._took(rows, now - started)
         watermark = source.next_watermark(started)
         self._on_time(watermark)
         return rows is not None or watermark is not None
@@ -178,12 +180,12 @@ class Task:
     def _step_gate(self) -> bool:
         if not self.gate.is_ready:
             return False
-        replayed = self.gate.take_replayed(self._slices.rows)
+        replayed = self.gate.take_replayed(self._slice_rows)
         if replayed is not None:
             port, batch = replayed
             self._process(batch, port)
         else:
-            self._take(*self.gate.take(self._slices.rows, self._ports.clock.monotonic()))
+            self._take(*self.gate.take(self._slice_rows, self._ports.clock.monotonic()))
         return True
 
     def _step_loop(self, head: LoopHead) -> bool:
@@ -199,7 +201,7 @@ class Task:
             return self._step_control()
         if self._is_awaited and not feedback.is_replaying and self._step_gate():
             return True
-        batch = feedback.take(self._slices.rows)
+        batch = feedback.take(self._slice_rows)
         if batch is not None:
             self._process(batch, 0)
             return True
@@ -213,12 +215,25 @@ class Task:
 
     def _process(self, batch: pa.RecordBatch, port: int) -> None:
         started = self._ports.clock.monotonic()
-        self._rows += batch.num_rows
         self._head.process(batch, port)
-        self._slices.took(batch.num_rows, self._ports.clock.monotonic() - started)
+        self._took(batch.num_rows, self._ports.clock.monotonic() - started)
         for member in self.members:
             member.relieve()
         self._spill()
+
+    @property
+    def _slice_rows(self) -> int:
+        """How many rows to take: those of a few milliseconds, and fewer where what is emitted for
+        them would keep receivers busy for long. Markers wait behind it."""
+        most = min((output.slice_rows for output in self.outputs), default=math.inf)
+        return int(min(self._slices.rows, max(LEAST_ROWS, most)))
+
+    def _took(self, rows: int, elapsed_s: float) -> None:
+        self._rows += rows
+        self._slices.took(rows, elapsed_s)
+        if rows:
+            for output in self.outputs:
+                output.took(rows)
 
     def _take(self, number: int, element: Any) -> None:
         if isinstance(element, pa.RecordBatch):

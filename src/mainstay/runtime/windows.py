@@ -2,7 +2,8 @@
 
 A window of a fixed size is a fraction of a second for a fast task and minutes for a slow one, and
 markers wait behind all of it. So the window of a channel follows the rate at which its task takes
-rows, between two bounds.
+rows, between two bounds. It begins with the lower one: what a slow task is sent before its rate is
+known would be in the way of markers for as long as it takes.
 """
 
 from __future__ import annotations
@@ -19,9 +20,8 @@ class Windows:
     """The window of each channel of one task."""
 
     def __init__(self, most_bytes: int, least_bytes: int, channels: int) -> None:
-        self.bytes = most_bytes
+        self.bytes = self._least = min(least_bytes, most_bytes)
         self._most = most_bytes
-        self._least = min(least_bytes, most_bytes)
         self._channels = max(channels, 1)
         self._taken = 0
         self._since: float | None = None

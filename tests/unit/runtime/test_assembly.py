@@ -108,7 +108,8 @@ def largest(world: Any, start_worker: Start, calls: Calls) -> Callable[..., int]
         env = ms.Environment(parallelism=1)
         rows = env.source(Rows(SCHEMA, [("a", n) for n in range(TOTAL)]), uid="rows")
         build(rows, calls).sink(Memory(), uid="out")
-        worker = start_worker(world, env.plan(), **more).worker
+        tuning = Tuning(least_window_bytes=1 << 22)  # nobody is slow here
+        worker = start_worker(world, env.plan(), **{"tuning": tuning, **more}).worker
         split = Split(f"rows-0-{TOTAL}", [0, TOTAL])
         worker.receive(AssignSplits(Attempt(1), "rows", 0, (split,), True))
         steps = [0]

@@ -193,4 +193,4 @@ def test_the_window_follows_the_rate_at_which_rows_are_taken(numbers: Batch) -> 
     fast = gate.channels[0].window_bytes
     assert fast == pytest.approx(1_000_000 * WORTH_S, rel=0.1)
     owed = gate.channels[0].owed_bytes
-    assert sum(grants) + owed - sent * size == fast - (1 << 20), "no credit is lost or made up"
+    assert sum(grants) + owed - sent * size == fast - (1 << 10), "no credit is lost or made up"

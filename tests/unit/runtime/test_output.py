@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -7,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from mainstay.runtime.messages import ChannelId, EndOfInput, Epoch, Marker
-from mainstay.runtime.output import Output, OutputChannel
+from mainstay.runtime.output import SHRINKING, Output, OutputChannel
 from mainstay.runtime.partition import ToEach
 
 Batch = Callable[..., pa.RecordBatch]
@@ -180,3 +181,27 @@ def test_an_output_flushes_every_channel(wire: Wire, numbers: Batch) -> None:
     output.emit(numbers(1))
     assert output.flush() is True
     assert wire == [(1, 0, [1]), (2, 0, [1])]
+
+
+def test_slices_are_what_there_is_credit_for(wire: Wire, numbers: Batch) -> None:
+    channels = [channel_of(wire, 100, id=1), channel_of(wire, 40, id=2)]
+    output = Output(ToEach(2), channels, enough_rows=1)
+    assert output.slice_rows == math.inf, "nothing is known of rows before the first"
+    output.emit(numbers(*range(20)))
+    for channel in channels:
+        channel.grant(5 * ROW_BYTES)
+    # Each channel got all of them: the one with less credit has room for 25 more.
+    assert output.slice_rows == 25
+    output.emit(numbers(*range(24)))
+    assert output.slice_rows == pytest.approx(SHRINKING * 5), "by what is granted at a time"
+
+
+def test_slices_are_counted_in_rows_that_are_taken(wire: Wire, numbers: Batch) -> None:
+    output = Output(ToEach(1), [channel_of(wire, 1000)], enough_rows=1)
+    for _ in range(30):
+        output.emit(numbers(1, 2, 3, 4))
+        output.took(1)
+    assert output.slice_rows == pytest.approx((1000 - 120) / 4, rel=0.2)
+    for _ in range(30):
+        output.took(100)
+    assert output.slice_rows > 1e6, "next to nothing is emitted for a row"

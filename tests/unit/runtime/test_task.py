@@ -42,7 +42,11 @@ class Recorder:
         self.chain = SegmentChain()
         self.operator = self
         self.has_room = True
+        self.slice_rows = float("inf")
         self.cost_s: Callable[[int], None] = lambda rows: None
+
+    def took(self, rows: int) -> None:
+        """As an output, that so many rows were taken."""
 
     def process(self, batch: pa.RecordBatch, port: int) -> None:
         self.cost_s(batch.num_rows)
@@ -338,6 +342,15 @@ def test_a_slow_function_is_called_with_a_few_rows_at_a_time(world: Any) -> None
     assert sum(len(call[2]) for call in subject.calls) == 8000
     assert durations[0] <= 0.065
     assert max(durations[1:]) <= 0.007
+
+
+def test_no_more_is_taken_at_a_time_than_outputs_say(world: Any) -> None:
+    subject = Subject(world, 1)
+    subject.member.slice_rows = 100.0
+    subject.gate.feed(0, pa.record_batch([pa.array(range(8000), pa.int64())], names=["n"]))
+    taken = [len(call[2]) for call in subject.run()]
+    assert sum(taken) == 8000
+    assert max(taken) == 100
 
 
 def test_rows_of_a_sliced_batch_keep_their_order(world: Any) -> None:
