@@ -2,8 +2,8 @@
 
 ``core`` is meant when nothing is said: what the core costs, in this process. ``rocksdb`` is state
 in RocksDB beside the heap, ``savepoints`` are savepoints beside plain Parquet, ``modes`` are epochs
-under backpressure. ``peers`` measures
-whole jobs, ours beside those of other systems. Reports go to ``benchmarks/results``.
+under backpressure. ``peers`` measures whole jobs, ours beside those of other systems. Reports go to
+``benchmarks/results``.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from benchmarks import (
     state_access,
 )
 from benchmarks.harness import command
+from benchmarks.picture import NoPlotError
 from benchmarks.report import FULL, QUICK, TINY, Table, document
 from mainstay.drive.process import settle_process
 
@@ -79,6 +80,15 @@ def measure(report: str, arguments: list[str]) -> None:
     output = chosen.output or default
     if output is not None:
         output.write_text(document(tables, size, TITLES[report]), encoding="utf-8")
+        if report == "modes":
+            _draw(tables, output.with_suffix(".svg"))
+
+
+def _draw(tables: list[Table], path: Path) -> None:
+    try:
+        modes.draw(tables, path)
+    except NoPlotError as error:
+        print(error, file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 import mainstay as ms
+from benchmarks.picture import panels, save
 from benchmarks.report import Size, Table, count, median, millis
 from mainstay.bench.running import await_true, complete_epochs, start
 from mainstay.connectors import Generate, Memory
@@ -24,6 +26,7 @@ from mainstay.testing import rows, run
 ROW_S = 0.0005
 """What the slow function takes for a row."""
 EPOCHS = 8
+_COLOUR = "#c0392b"
 SEEDS = 20
 MODES = {
     "exactly_once": "0s",
@@ -59,6 +62,30 @@ def _keys(is_skewed: bool, first: int, amount: int) -> pa.RecordBatch:
 def measure(size: Size) -> Iterator[Table]:
     yield _epochs(size)
     yield _duplicates(size)
+
+
+def draw(tables: Sequence[Table], path: Path) -> None:
+    """The report as a picture: what an epoch takes, what of it is alignment, what counts twice."""
+    epochs, twice = tables
+    figure, (total, aligning, doubled) = panels(path, [2.6, 2.6, 1.4])
+    kinds = zip(epochs.cells("mode"), epochs.cells("keys"), strict=True)
+    names = [f"{mode}, {keys}" for mode, keys in kinds]
+    for axis, column, title in (
+        (total, "total (ms)", "an epoch from its beginning to its end, tick at the longest (ms)"),
+        (aligning, "alignment (ms)", "of that, waiting for markers of other channels (ms)"),
+    ):
+        axis.barh(names, epochs.numbers(column), color=_COLOUR)
+        axis.set_xscale("log")
+        axis.set_xlim(left=1.0)
+        axis.set_title(title, loc="left", fontsize=9)
+    total.plot(epochs.numbers("longest (ms)"), names, "|", color="black", markersize=12)
+    doubled.barh(twice.cells("mode"), twice.numbers("counted twice"), color=_COLOUR)
+    rows = twice.cells("rows")[0]
+    doubled.set_title(f"rows of {rows} that count twice after crashes", loc="left", fontsize=9)
+    for axis in (total, aligning, doubled):
+        axis.invert_yaxis()
+        axis.tick_params(labelsize=8)
+    save(figure, path)
 
 
 def _epochs(size: Size) -> Table:

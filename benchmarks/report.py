@@ -44,6 +44,14 @@ class Table:
             raise ValueError(f"{self.title}: {len(cells)} cells for {len(self.columns)} columns")
         self.rows.append([str(cell) for cell in cells])
 
+    def cells(self, column: str) -> list[str]:
+        """What stands in a column."""
+        number = list(self.columns).index(column)
+        return [row[number] for row in self.rows]
+
+    def numbers(self, column: str) -> list[float]:
+        return [float(cell.replace(",", "")) for cell in self.cells(column)]
+
     def to_markdown(self) -> str:
         widths = [max(map(len, column)) for column in zip(self.columns, *self.rows, strict=True)]
         parts = [f"## {self.title}", ""]

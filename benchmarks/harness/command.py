@@ -9,11 +9,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.harness.environments import Missing, Ready, prepare
-from benchmarks.harness.plot import NoPlotError, draw
+from benchmarks.harness.plot import draw
 from benchmarks.harness.schedule import Run, run_all
 from benchmarks.harness.summary import summaries
 from benchmarks.harness.systems import ENVIRONMENTS, OURS, SYSTEMS, WORKLOADS, Contender, contenders
 from benchmarks.harness.tables import document
+from benchmarks.picture import NoPlotError
 
 ROOT = Path(__file__).resolve().parents[2]
 FORMAT = 1

@@ -8,42 +8,20 @@ from typing import Any
 
 from benchmarks.harness.summary import Summary
 from benchmarks.harness.systems import OURS, TABLES, WORKLOADS
+from benchmarks.picture import panels, save
 
 _OURS, _THEIRS = "#c0392b", "#7f8c8d"
 
 
-class NoPlotError(Exception):
-    """There is no matplotlib; the message says how to get it."""
-
-
 def draw(found: Sequence[Summary], path: Path) -> None:
     """Write the picture to ``path``; its suffix says in which format."""
-    try:
-        import matplotlib
-    except ImportError as error:
-        raise NoPlotError(
-            f"{path.name} was not drawn: matplotlib is missing; pip install 'mainstay[bench]'"
-        ) from error
-    # Without a display, and with the same bytes for the same figures.
-    matplotlib.use("svg" if path.suffix == ".svg" else "agg")
-    matplotlib.rcParams["svg.hashsalt"] = "mainstay"
-    from matplotlib import pyplot
-
-    panels = _panels(found)
-    if not panels:
+    shown = _panels(found)
+    if not shown:
         return
-    heights = [0.6 + 0.32 * len(rows) for _, rows in panels]
-    figure, axes = pyplot.subplots(
-        len(panels),
-        figsize=(9, sum(heights) + 0.5 * len(panels)),
-        gridspec_kw={"height_ratios": heights},
-        squeeze=False,
-    )
-    for axis, (workload, rows) in zip(axes[:, 0], panels, strict=True):
+    figure, axes = panels(path, [0.6 + 0.32 * len(rows) for _, rows in shown])
+    for axis, (workload, rows) in zip(axes, shown, strict=True):
         _bars(axis, workload, rows)
-    figure.tight_layout()
-    figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
-    pyplot.close(figure)
+    save(figure, path)
 
 
 def _panels(found: Sequence[Summary]) -> list[tuple[str, list[Summary]]]:
