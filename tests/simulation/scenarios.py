@@ -20,7 +20,7 @@ from mainstay.api import iterate
 from mainstay.plan.chained import chain
 from mainstay.plan.check import check_graph
 from mainstay.plan.physical import expand
-from mainstay.runtime import feedback
+from mainstay.runtime import feedback_log
 from mainstay.runtime.operators import aggregate
 from mainstay.runtime.options import JobOptions, RestartOptions, RestoreOptions, SnapshotOptions
 from mainstay.runtime.spec import Tuning
@@ -485,7 +485,7 @@ def play(scenario: Scenario, *, crash_free: bool = False) -> Outcome:
         patch.object(heap_columns, "SLICE_ROWS", 1),
         patch.object(aggregate, "GATHERED_ROWS", (1, 5, 1 << 15)[scenario.seed % 3]),
         patch.object(aggregate, "PASSED_ON", scenario.seed % 4),
-        patch.object(feedback, "CHUNK_BYTES", (200, 1 << 20)[scenario.seed % 2]),
+        patch.object(feedback_log, "CHUNK_BYTES", (200, 1 << 20)[scenario.seed % 2]),
         patch.object(iterate, "MEMORY_BYTES", (300, 1 << 20)[scenario.seed % 4 // 2]),
         patch.object(units, "MOST_IN_MANIFEST", (300, 1 << 16)[scenario.seed % 8 // 4]),
     ):

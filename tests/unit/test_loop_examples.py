@@ -14,7 +14,7 @@ import pytest
 import mainstay as ms
 from examples import connected_components, page_rank, retries
 from mainstay.errors import GraphError
-from mainstay.runtime import feedback
+from mainstay.runtime import feedback_log
 from mainstay.runtime.spec import Tuning
 from mainstay.snapshot.operator_files import OperatorFiles
 from mainstay.testing import rows, run
@@ -158,7 +158,7 @@ def test_a_loop_that_makes_more_and_more_rows_comes_to_its_end(
         stored.append(name)
         return write(self, name, data)
 
-    monkeypatch.setattr(feedback, "CHUNK_BYTES", 200)
+    monkeypatch.setattr(feedback_log, "CHUNK_BYTES", 200)
     monkeypatch.setattr(OperatorFiles, "write", noted)
     # With room for little on the channels, rows wait at the head.
     module = sys.modules["mainstay.testing.run"]

@@ -19,7 +19,7 @@ from mainstay.api.checks import check_callable
 from mainstay.api.graph import GraphBuilder, column_number
 from mainstay.api.options import whole_number
 from mainstay.errors import GraphError
-from mainstay.runtime.feedback import FEEDBACK
+from mainstay.runtime.feedback_log import FEEDBACK
 from mainstay.runtime.operators.loop import MEMORY_BYTES, LoopHead, LoopTail
 from mainstay.runtime.operators.rows import Make
 from mainstay.runtime.spec import LoopEnd

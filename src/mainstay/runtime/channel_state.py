@@ -22,7 +22,7 @@ from typing import Any
 import pyarrow as pa
 
 from mainstay.errors import RestoreError
-from mainstay.runtime.feedback import bytes_of, rows_of
+from mainstay.runtime.feedback_log import bytes_of, rows_of
 from mainstay.runtime.gate import Gate
 from mainstay.runtime.late import Late
 from mainstay.runtime.messages import Element, Epoch, Marker

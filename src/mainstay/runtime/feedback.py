@@ -1,4 +1,4 @@
-"""The rows on their way back to the head of a loop, and the logs that snapshots keep of them.
+"""The rows on their way back to the head of a loop.
 
 Rows that come back wait in a queue that takes any number of them: whoever feeds them back is never
 held up, or the loop would wait for itself. What does not fit into memory is stored in the job's
@@ -13,39 +13,25 @@ beginning of the queue: it is replayed before anything else enters the loop.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 import pyarrow as pa
 
 from mainstay.errors import RestoreError
+from mainstay.runtime import feedback_log
+from mainstay.runtime.feedback_log import Entry, Log, bytes_of, rows_of, units_of, without
 from mainstay.runtime.late import Late
 from mainstay.runtime.messages import Epoch
 from mainstay.runtime.ports import Background, Clock
 from mainstay.schema import format_schema
-from mainstay.snapshot.manifest import FileRef, OperatorUnits
+from mainstay.snapshot.manifest import FileRef
 from mainstay.snapshot.operator_files import OperatorFiles
-from mainstay.state.declaration import OperatorListState, StateInfo
-from mainstay.state.operator import OperatorList
 
-CHUNK_BYTES = 1 << 20
-"""Rows are stored, and moved by a rescale, in chunks of about this size."""
 RETRY_S = 1.0
 """How long a chunk that could not be stored is left alone."""
-
-
-class LoopState:
-    """The one state a loop has. A unit is rows, or a stored file whose first rows are skipped."""
-
-    feedback = OperatorListState(
-        "struct<rows:binary,path:string,size:long,checksum:string,skip:long>",
-        redistribute="split",
-    )
-
-
-FEEDBACK: StateInfo = LoopState.__dict__["feedback"].info()
 
 
 @dataclass(slots=True, eq=False)
@@ -62,24 +48,6 @@ class Chunk:
     is_logged: bool = False
     is_busy: bool = False
     """Whether it is being stored or read just now."""
-
-
-@dataclass(slots=True, eq=False)
-class Log:
-    """What an epoch keeps of a loop, in order: batches, or files with the rows to skip."""
-
-    entries: list[pa.RecordBatch | tuple[FileRef, int]]
-    late: Late = field(init=False)
-    units: list[tuple[Any, ...]] = field(default_factory=list)
-    kept: tuple[FileRef, ...] = ()
-
-    def __post_init__(self) -> None:
-        self.late = Late(self._units, lambda: self.kept)
-
-    def _units(self) -> dict[str, list[Any]]:
-        units = OperatorList(FEEDBACK)
-        units.update(self.units)
-        return {FEEDBACK.name: units.copy_units()}
 
 
 class Feedback:
@@ -167,7 +135,7 @@ class Feedback:
     @staticmethod
     def _may_grow(chunk: Chunk) -> bool:
         is_open = chunk.file is None and not chunk.is_busy and not chunk.is_restored
-        return is_open and chunk.batches is not None and chunk.size_bytes < CHUNK_BYTES
+        return is_open and chunk.batches is not None and chunk.size_bytes < feedback_log.CHUNK_BYTES
 
     def take(self, max_rows: int) -> pa.RecordBatch | None:
         """The next rows, in the order they came; None when there are none in memory."""
@@ -265,7 +233,7 @@ class Feedback:
 
         def done(batches: list[pa.RecordBatch]) -> None:
             chunk.is_busy = False
-            chunk.batches = deque(_without(batches, skip))
+            chunk.batches = deque(without(batches, skip))
             self.rows -= chunk.rows
             chunk.rows, chunk.size_bytes = _rows(chunk.batches), _size(chunk.batches)
             self.rows += chunk.rows
@@ -290,7 +258,7 @@ class Feedback:
 
     def open_log(self, epoch: Epoch) -> Late:
         """The head passes the marker on: what is queued now belongs to the epoch."""
-        entries: list[pa.RecordBatch | tuple[FileRef, int]] = []
+        entries: list[Entry] = []
         for chunk in self._chunks:
             if chunk.file is not None:
                 chunk.is_logged = True
@@ -319,67 +287,11 @@ class Feedback:
         def failed(error: Exception) -> None:
             log.late.failure = f"the log of the loop could not be made: {error}"
 
-        self._background.submit(lambda: list(_units_of(entries)), done, failed)
+        self._background.submit(lambda: list(units_of(entries)), done, failed)
 
     def drop_log(self, epoch: Epoch) -> None:
         """The epoch was given up."""
         self._logs.pop(epoch, None)
-
-
-# ---------------------------------------------------------------- rows as bytes
-
-
-def bytes_of(batches: list[pa.RecordBatch]) -> bytes:
-    stream = pa.BufferOutputStream()
-    options = pa.ipc.IpcWriteOptions(compression="zstd")
-    with pa.ipc.new_stream(stream, batches[0].schema, options=options) as writer:
-        for batch in batches:
-            writer.write_batch(batch)
-    return stream.getvalue().to_pybytes()  # type: ignore[no-any-return]
-
-
-def rows_of(data: bytes) -> list[pa.RecordBatch]:
-    return pa.ipc.open_stream(data).read_all().to_batches()  # type: ignore[no-any-return]
-
-
-def _units_of(entries: list[pa.RecordBatch | tuple[FileRef, int]]) -> Iterator[tuple[Any, ...]]:
-    gathered: list[pa.RecordBatch] = []
-    size_bytes = 0
-    for entry in entries:
-        if gathered and (isinstance(entry, tuple) or size_bytes >= CHUNK_BYTES):
-            yield _unit(gathered)
-            gathered, size_bytes = [], 0
-        if isinstance(entry, tuple):
-            file, skip = entry
-            yield None, file.path, file.size_bytes, file.checksum, skip
-        else:
-            gathered.append(entry)
-            size_bytes += entry.nbytes
-    if gathered:
-        yield _unit(gathered)
-
-
-def _unit(batches: list[pa.RecordBatch]) -> tuple[Any, ...]:
-    # Together, because a loop is fed many small batches.
-    table = pa.Table.from_batches(batches).combine_chunks()
-    return bytes_of(table.to_batches()), None, None, None, 0
-
-
-def with_rows(units: OperatorUnits, read: Callable[[FileRef], bytes]) -> OperatorUnits:
-    """The units of a log with everything in them, for whoever does not have the job's files."""
-    log = OperatorList(FEEDBACK)
-    log.restore(units)
-    whole = []
-    for unit in log.get():
-        if unit.path is None:
-            whole.append(tuple(unit))
-            continue
-        data = read(FileRef(unit.path, unit.size, unit.checksum))
-        batches = _without(rows_of(data), unit.skip)
-        if batches:
-            whole.append(_unit(batches))
-    log.update(whole)
-    return log.encode(log.copy_units())
 
 
 def _up_to(max_rows: int, batches: deque[pa.RecordBatch]) -> pa.RecordBatch:
@@ -394,16 +306,6 @@ def _up_to(max_rows: int, batches: deque[pa.RecordBatch]) -> pa.RecordBatch:
         taken.append(batch)
         left -= batch.num_rows
     return taken[0] if len(taken) == 1 else pa.concat_batches(taken)
-
-
-def _without(batches: Iterable[pa.RecordBatch], skip: int) -> list[pa.RecordBatch]:
-    kept = []
-    for batch in batches:
-        left = batch.slice(min(skip, batch.num_rows))
-        skip -= batch.num_rows - left.num_rows
-        if left.num_rows:
-            kept.append(left)
-    return kept
 
 
 def _size(batches: Iterable[pa.RecordBatch]) -> int:

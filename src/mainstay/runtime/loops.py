@@ -9,7 +9,7 @@ markers. So the heads may end, each with its input.
 from __future__ import annotations
 
 from mainstay.runtime.epochs import Subtask
-from mainstay.runtime.feedback import FEEDBACK
+from mainstay.runtime.feedback_log import FEEDBACK
 from mainstay.runtime.messages import Epoch
 from mainstay.runtime.spec import JobSpec
 from mainstay.snapshot.manifest import Manifest

@@ -14,7 +14,7 @@ from functools import partial
 import pyarrow as pa
 
 from mainstay.errors import RestoreError
-from mainstay.runtime.feedback import FEEDBACK, with_rows
+from mainstay.runtime.feedback_log import FEEDBACK, with_rows
 from mainstay.runtime.operators.sink import HANDLES
 from mainstay.runtime.recovery import schema_of
 from mainstay.snapshot.checked import read_checked, read_manifest

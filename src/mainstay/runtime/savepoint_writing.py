@@ -15,7 +15,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from mainstay.runtime.feedback import FEEDBACK, with_rows
+from mainstay.runtime.feedback_log import FEEDBACK, with_rows
 from mainstay.runtime.origin import without_handles
 from mainstay.runtime.recovery import key_names_of, schema_of
 from mainstay.runtime.spec import JobSpec

@@ -9,8 +9,9 @@ import pyarrow as pa
 import pytest
 
 from mainstay.errors import RestoreError
-from mainstay.runtime import feedback as module
-from mainstay.runtime.feedback import FEEDBACK, Feedback, with_rows
+from mainstay.runtime import feedback, feedback_log
+from mainstay.runtime.feedback import Feedback
+from mainstay.runtime.feedback_log import FEEDBACK, with_rows
 from mainstay.runtime.messages import Epoch
 from mainstay.snapshot.memory_storage import MemoryStorage
 from mainstay.snapshot.operator_files import OperatorFiles
@@ -76,7 +77,7 @@ def restored(kept: list[Any]) -> Any:
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "CHUNK_BYTES", 100)
+    monkeypatch.setattr(feedback_log, "CHUNK_BYTES", 100)
 
 
 def test_rows_come_in_the_order_in_which_they_were_fed_back() -> None:
@@ -110,8 +111,8 @@ def test_the_head_waits_while_rows_cannot_be_stored_and_goes_on_when_they_can() 
     while world.background.queue:
         world.background.take().fail(OSError("the storage is away"))
     assert world.queue.is_full
-    assert world.queue.deadline() == world.clock.now + module.RETRY_S
-    world.clock.advance(module.RETRY_S)
+    assert world.queue.deadline() == world.clock.now + feedback.RETRY_S
+    world.clock.advance(feedback.RETRY_S)
     world.tend()
     assert not world.queue.is_full
     assert world.take_all() == list(range(400))

@@ -9,7 +9,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mainstay.runtime.feedback import FEEDBACK, Feedback
+from mainstay.runtime.feedback import Feedback
+from mainstay.runtime.feedback_log import FEEDBACK
 from mainstay.runtime.late import Late
 from mainstay.runtime.messages import Epoch
 from mainstay.runtime.operators.base import Operator, OperatorContext
