@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from mainstay.connectors.file_compaction import place_of
 from mainstay.connectors.file_formats import format_of, read_batches
-from mainstay.connectors.file_listing import FOLDER, FileListing, has_listing
+from mainstay.connectors.file_listing import FOLDER, FileListing, ListedFile, has_listing
 from mainstay.connectors.hive_partitions import values_of, with_values
 from mainstay.connectors.output_directory import directory_of
 from mainstay.connectors.spark_file_log import FOLDER as SPARK_FOLDER
@@ -20,8 +20,10 @@ from mainstay.errors import SourceError
 from mainstay.schema import to_schema
 from mainstay.snapshot.object_storage import open_storage
 
-_ATTEMPTS = 3
 _BATCH_ROWS = 1 << 16
+
+_FolderTable = tuple[str, pa.Table]
+"""The rows of a file, and the folder below the directory it is of: that says some columns."""
 
 
 def read_committed(path: str | os.PathLike[str], schema: Any = None) -> pa.Table:
@@ -30,47 +32,83 @@ def read_committed(path: str | os.PathLike[str], schema: Any = None) -> pa.Table
     A ``schema`` is needed where the files are CSV or JSON, which do not say their columns' types.
     Columns that the sink was partitioned by come last, without a schema as int, long, date or
     string.
+
+    A job may write and merge files meanwhile, however fast: the rows are those of one moment.
     """
     directory = directory_of(path, SourceError)
-    for _ in range(_ATTEMPTS - 1):
-        try:
-            return _read(directory, schema)
-        except FileNotFoundError:
-            continue  # files were merged meanwhile: the listing knows where the rows are now
-    return _read(directory, schema)
+    wanted = None if schema is None else to_schema(schema)
+    tables = (_logged_tables if has_log(directory) else _listed_tables)(directory, wanted)
+    if not tables:
+        return pa.table({}) if wanted is None else wanted.empty_table()
+    table = pa.concat_tables(with_values(tables, wanted), promote_options="default")
+    return table if wanted is None else table.select(wanted.names).cast(wanted)
 
 
-def committed_paths(directory: str) -> Iterator[tuple[str, str]]:
-    """Each committed file, where it is just now, and the folder below the directory it is of."""
-    if has_log(directory):
-        for file in SparkFileLog(open_storage(directory), SourceError).files():
-            yield file.path, os.path.relpath(os.path.dirname(file.path), directory)
-        return
+def _logged_tables(directory: str, wanted: pa.Schema | None) -> list[_FolderTable]:
+    """The files of Spark's log, which never go."""
+    files = SparkFileLog(open_storage(directory), SourceError).files()
+    folders = [os.path.relpath(os.path.dirname(file.path), directory) for file in files]
+    return [
+        (folder, _table(file.path, _without(wanted, folder)))
+        for file, folder in zip(files, folders, strict=True)
+    ]
+
+
+def _listed_tables(directory: str, wanted: pa.Schema | None) -> list[_FolderTable]:
+    """The files of one listing.
+
+    A file that has gone by the time it is read was merged, and is no longer listed: the listing is
+    read again. What has been read already is kept, for files do not change. What is left is what
+    was written meanwhile, which took both reading and writing: so the reader catches up.
+    """
+    tables: dict[str, pa.Table] = {}
+    files = _listed(directory)
+    while (gone := _read_others(directory, files, wanted, tables)) is not None:
+        files = _listed(directory)
+        if gone in files:
+            raise SourceError(
+                f"the file {gone.path!r} is listed in {directory!r} but is not there. Put it "
+                "back; nobody may remove files of a FileSink one by one."
+            )
+    return [(os.path.dirname(file.path), tables[file.path]) for file in files]
+
+
+def _listed(directory: str) -> tuple[ListedFile, ...]:
     if not has_listing(directory):
         raise SourceError(
             f"the directory {directory!r} has neither {SPARK_FOLDER!r} nor {FOLDER!r}: no "
             "ParquetSink, FileSink or Spark stream has written to it. Correct the path."
         )
-    for listed in FileListing(open_storage(directory), SourceError).read().files:
-        place = place_of(directory, listed.path)
-        if place is None:
-            raise FileNotFoundError(
-                f"the file {listed.path!r} is listed in {directory!r} but is not there. Put it "
-                "back; nobody may remove files of a FileSink one by one."
-            )
-        yield place, os.path.dirname(listed.path)
+    return FileListing(open_storage(directory), SourceError).read().files
 
 
-def _read(directory: str, schema: Any) -> pa.Table:
-    wanted = None if schema is None else to_schema(schema)
-    tables = [
-        (folder, _table(place, _without(wanted, folder)))
-        for place, folder in committed_paths(directory)
-    ]
-    if not tables:
-        return pa.table({}) if wanted is None else wanted.empty_table()
-    table = pa.concat_tables(with_values(tables, wanted), promote_options="default")
-    return table if wanted is None else table.select(wanted.names).cast(wanted)
+def _read_others(
+    directory: str,
+    files: Sequence[ListedFile],
+    wanted: pa.Schema | None,
+    tables: dict[str, pa.Table],
+) -> ListedFile | None:
+    """Have ``tables`` hold these files and no others; a file that is gone ends it."""
+    for path in tables.keys() - {file.path for file in files}:
+        del tables[path]
+    for file in files:
+        if file.path not in tables:
+            table = _table_of(directory, file.path, wanted)
+            if table is None:
+                return file
+            tables[file.path] = table
+    return None
+
+
+def _table_of(directory: str, path: str, wanted: pa.Schema | None) -> pa.Table | None:
+    """A listed file, wherever it is just now; None if it is gone."""
+    schema = _without(wanted, os.path.dirname(path))
+    while (place := place_of(directory, path)) is not None:
+        try:
+            return _table(place, schema)
+        except FileNotFoundError:
+            continue  # it was shown, or hidden, since: it moves twice at most
+    return None
 
 
 def _table(path: str, schema: pa.Schema | None) -> pa.Table:

@@ -2,7 +2,8 @@
 
 A merged file is written hidden; then one batch of the listing puts it in the place of the files
 that it stands for; then those are moved away and it is shown. A reader that has the old listing
-still finds the old files, in ``_mainstay/replaced``, until there is more to merge.
+still finds the old files, in ``_mainstay/replaced``, for some time. One that is slower than that
+finds that they are gone and no longer listed, and goes by the new listing.
 
 Plain renames cannot do this in one act. The old files go before the new one comes, so a program
 that goes by the names in the directory sees no row twice, but for a moment it may not see the rows
@@ -11,7 +12,9 @@ that are being moved.
 
 from __future__ import annotations
 
+import contextlib
 import os
+import time
 import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -27,14 +30,21 @@ PARTS = "_mainstay/parts"
 """Where parts are before they are shown."""
 REPLACED = "_mainstay/replaced"
 """Where files are that merged ones stand for, while somebody may still read them."""
+REPLACED_LIVE_S = 60.0
+"""So long they are kept there. It is short, for they take the room of all that is merged meanwhile;
+a reader that needs longer for the small files that there are looks again."""
 MIN_FILES = 8
 """So many small files of a directory are worth merging."""
 
 
 def place_of(directory: str, path: str) -> str | None:
-    """Where a listed file is just now: shown, not yet, or no more."""
+    """Where a listed file is just now: not yet shown, shown, or no more; None if it is gone.
+
+    A file moves through these places in this order. Whoever looks in the same order finds it even
+    if it moves meanwhile.
+    """
     base = os.path.basename(path)
-    for place in (path, os.path.join(PARTS, base), os.path.join(REPLACED, base)):
+    for place in (os.path.join(PARTS, base), path, os.path.join(REPLACED, base)):
         if os.path.isfile(os.path.join(directory, place)):
             return os.path.join(directory, place)
     return None
@@ -64,7 +74,7 @@ class Compaction:
         """Merge what there is to merge. What dies in the middle of it is finished by a recovery."""
         groups = list(self._groups(listing.read().files, format.extension))
         if groups:
-            _empty(os.path.join(directory, REPLACED))
+            _remove_outlived(os.path.join(directory, REPLACED))
         for group in groups:
             new, files = _merge(directory, format, group)
             if len(files) > 1 and _replace(listing, files, new, fence):
@@ -127,12 +137,20 @@ def _hide(directory: str, files: Iterable[ListedFile]) -> None:
     for file in files:
         shown = os.path.join(directory, file.path)
         if os.path.exists(shown):
+            os.utime(shown)  # from now on it is kept for readers, however old it is
             os.rename(shown, os.path.join(directory, REPLACED, os.path.basename(file.path)))
 
 
-def _empty(folder: str) -> None:
+def _remove_outlived(folder: str) -> None:
+    """Remove what was replaced so long ago that no reader should be at it.
+
+    Clocks of machines may differ: where a file goes too early, its readers look again.
+    """
     for name in os.listdir(folder) if os.path.isdir(folder) else ():
-        remove(os.path.join(folder, name))
+        path = os.path.join(folder, name)
+        with contextlib.suppress(FileNotFoundError):  # an older driver that lives on removes too
+            if time.time() - os.path.getmtime(path) >= REPLACED_LIVE_S:
+                os.remove(path)
 
 
 def _write(path: str, data: bytes) -> None:

@@ -27,8 +27,6 @@ WHOLE_EVERY = 10
 RETAINED_BATCHES = 100
 """Batches that are kept after a whole one has replaced them, for readers under way."""
 
-_READ_ATTEMPTS = 3
-
 
 @dataclass(frozen=True, slots=True)
 class ListedFile:
@@ -69,12 +67,17 @@ class FileListing:
         self._error = error
 
     def read(self) -> Contents:
-        for _ in range(_READ_ATTEMPTS - 1):
+        latest = self._latest()
+        while True:
             try:
-                return self._read_once()
-            except NotFound:
-                continue  # a whole batch went by and what it replaced was deleted: list again
-        return self._read_once()
+                return self._read_up_to(latest)
+            except _MissingBatch as missing:
+                before, latest = latest, self._latest()
+                if latest == before:
+                    raise self._damaged(f"its batch {missing.number} is missing") from missing
+                if latest < before:
+                    raise  # all of it has gone, as when a disk is not mounted
+                # A whole batch went by, and what it replaced was deleted.
 
     def change(self, decide: Callable[[Contents], Contents | None]) -> Contents:
         """Have ``decide`` make the next contents of the present ones; None leaves them.
@@ -108,28 +111,31 @@ class FileListing:
             if batch < number:
                 self._storage.delete(_path(batch))
 
-    def _read_once(self) -> Contents:
-        numbers = self._numbers()
-        if not numbers:
+    def _read_up_to(self, latest: int) -> Contents:
+        if latest < 0:
             return Contents()
-        head, files = self._batch(numbers[-1])
-        latest, at = head, numbers[-1]
+        head, files = self._batch(latest)
+        fence, epochs, at = head["fence"], head["epochs"], latest
         while not head["is_whole"]:
             at -= 1
-            if at not in numbers:
-                raise self._damaged(f"its batch {at} is missing")
             head, earlier = self._batch(at)
             files = earlier + files
-        return Contents(numbers[-1], latest["fence"], latest["epochs"], tuple(files))
+        return Contents(latest, fence, epochs, tuple(files))
 
     def _batch(self, number: int) -> tuple[dict[str, Any], list[ListedFile]]:
-        head, *files = map(json.loads, self._storage.read(_path(number)).split(b"\n"))
+        try:
+            head, *files = map(json.loads, self._storage.read(_path(number)).split(b"\n"))
+        except NotFound as error:
+            raise _MissingBatch(number, str(error)) from error
         if head["version"] != VERSION:
             raise self._damaged(
                 f"its batch {number} has version {head['version']}, and this Mainstay knows "
                 f"version {VERSION}"
             )
         return head, [ListedFile(**file) for file in files]
+
+    def _latest(self) -> int:
+        return max(self._numbers(), default=-1)
 
     def _numbers(self) -> list[int]:
         names = (path.removeprefix(f"{FOLDER}/") for path in self._storage.list(FOLDER))
@@ -140,6 +146,14 @@ class FileListing:
             f"the listing {FOLDER!r} in {self._storage!r} cannot be used: {problem}. Put back the "
             "files that are missing or altered, or use the Mainstay that wrote them."
         )
+
+
+class _MissingBatch(NotFound):
+    """A batch that was seen, or that a later one needs, is not there."""
+
+    def __init__(self, number: int, problem: str) -> None:
+        super().__init__(problem)
+        self.number = number
 
 
 def _path(number: int) -> str:
