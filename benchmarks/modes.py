@@ -91,7 +91,7 @@ def draw(tables: Sequence[Table], path: Path) -> None:
 def _epochs(size: Size) -> Table:
     table = Table(
         "Epochs under backpressure",
-        ["mode", "keys", "total (ms)", "longest (ms)", "alignment (ms)", "bytes", "unaligned"],
+        ["mode", "keys", "total (ms)", "longest (ms)", "alignment (ms)", "unaligned"],
         f"Two workers, a function of {ROW_S * 1e3:g} ms a row, full queues, an epoch every half "
         f"second. Medians of {size.of(EPOCHS)} epochs; of each the slowest subtask.",
     )
@@ -105,7 +105,6 @@ def _epochs(size: Size) -> Table:
                 millis(median([each.duration_s for each in found])),
                 millis(max(each.duration_s for each in found)),
                 millis(median(aligned)),
-                count(median([each.size_bytes for each in found])),
                 f"{sum(each.is_unaligned for each in found)} of {len(found)}",
             )
     return table

@@ -14,7 +14,7 @@ from mainstay.runtime.feedback import Feedback
 from mainstay.runtime.operators.loop import LoopHead
 from tests.simulation.scenarios import LOOPS, Scenario, check_seeds, is_noticed
 
-SEEDS = 60
+SEEDS = 40
 CHUNK = 20
 
 

@@ -15,7 +15,7 @@ from mainstay.runtime.channel_state import TaskChannels
 from mainstay.runtime.output import OutputChannel
 from tests.simulation.scenarios import Scenario, check_seeds, is_noticed
 
-SEEDS = 60
+SEEDS = 40
 CHUNK = 20
 
 

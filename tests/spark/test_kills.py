@@ -253,7 +253,7 @@ def executors() -> list[psutil.Process]:
 
 
 def test_an_executor_of_a_cluster_that_is_killed_is_survived(cluster: str, tmp_path: Path) -> None:
-    ledger = LedgerJob(tmp_path, count=15_000)
+    ledger = LedgerJob(tmp_path, count=9_000)
     command = [sys.executable, "-m", "tests.spark.cluster_driver", cluster, str(tmp_path)]
     driver = subprocess.Popen(
         [*command, str(ledger.count), "3000"], cwd=ROOT, stdout=subprocess.PIPE, text=True
