@@ -7,8 +7,6 @@ MAINSTAY_SEEDS ?= 100000
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-# Many tests wait: for a lease to run out, for a process to start, for a service to be back.
-PROCESSES ?= $(shell $(PYTHON) -c 'import os; print(max(2, (os.cpu_count() or 1) * 3 // 2))')
 CODE := $(wildcard src tests benchmarks examples)
 
 .DEFAULT_GOAL := help
@@ -21,7 +19,7 @@ demo: $(STAMP) ## run the demonstration
 	$(BIN)/python -m mainstay.demo
 
 test: lint ## lint, then every test but the soak
-	$(BIN)/python -m pytest -n $(PROCESSES) --dist loadgroup
+	$(BIN)/python -m pytest -n auto --dist loadgroup
 
 lint: $(STAMP) ## ruff, formatting and mypy; changes nothing
 	$(BIN)/ruff check $(CODE)

@@ -16,7 +16,7 @@ from tests.drive.ledger import KEYS, PATIENCE_S, LedgerJob, await_attempt
 
 
 def test_rescaled_stopped_moved_and_restored_elsewhere(tmp_path: Path) -> None:
-    ledger = LedgerJob(tmp_path, count=9_000, per_second=3_000.0)
+    ledger = LedgerJob(tmp_path, count=9_000, per_second=900.0)
     job = ledger.start()
     await_attempt(job, 1, 3)
     assert job.parallelism == 3
@@ -39,7 +39,7 @@ def test_rescaled_stopped_moved_and_restored_elsewhere(tmp_path: Path) -> None:
 
 
 def test_a_savepoint_of_a_running_job_is_the_beginning_of_another(tmp_path: Path) -> None:
-    ledger = LedgerJob(tmp_path, count=6_000, per_second=3_000.0)
+    ledger = LedgerJob(tmp_path, count=6_000, per_second=1_500.0)
     job = ledger.start()
     pids = await_attempt(job, 1, 3)
     path = job.savepoint(tmp_path / "saved", PATIENCE_S)
@@ -59,7 +59,7 @@ def test_a_savepoint_of_a_running_job_is_the_beginning_of_another(tmp_path: Path
 
 
 def test_a_stopped_job_goes_on_in_its_own_directory(tmp_path: Path) -> None:
-    ledger = LedgerJob(tmp_path, count=6_000, per_second=3_000.0)
+    ledger = LedgerJob(tmp_path, count=6_000, per_second=1_500.0)
     job = ledger.start()
     await_attempt(job, 1, 3)
     assert job.stop(drain=True, timeout=PATIENCE_S) is None

@@ -6,7 +6,7 @@ import os
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import date, datetime, timezone
 from decimal import Decimal
 from pathlib import Path
@@ -84,7 +84,7 @@ def totals(rows: list[tuple[int, int, int]]) -> dict[int, int]:
     return {key: max(total for k, _, total in rows if k == key) for key in {r[0] for r in rows}}
 
 
-def check_each_once(rows: list[tuple[int, int, int]], numbers: range) -> None:
+def check_each_once(rows: list[tuple[int, int, int]], numbers: Sequence[int]) -> None:
     assert Counter(n for _, n, _ in rows) == Counter(numbers)
     assert totals(rows) == {k: sum(n for n in numbers if n % 7 == k) for k in range(7)}
 
@@ -254,11 +254,11 @@ def test_the_rate_source_is_read_without_a_gap_and_its_log_is_truncated(
     df = rate.selectExpr("value % 7 as k", "value as n")
     job = started(df, tmp_path, Total(), sink, every="300ms")
     await_that(lambda: log_of(tmp_path).batches()[:1] > [0], job, "a deleted batch")
-    await_that(lambda: len(sink.rows()) >= 2_000, job, "enough rows")
+    # Parts of a batch are read side by side, so the end of what is there may have gaps.
+    first = set(range(2_000))
+    await_that(lambda: first <= {n for _, n, _ in sink.rows()}, job, "the first rows, all of them")
     job.cancel()
-    numbers = sorted(n for _, n, _ in sink.rows())
-    assert numbers == list(range(len(numbers)))
-    check_each_once(sink.rows(), range(len(numbers)))
+    check_each_once(sink.rows(), sorted({n for _, n, _ in sink.rows()}))
 
 
 def test_a_query_that_cannot_go_on_ends_the_job(
