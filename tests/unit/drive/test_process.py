@@ -11,7 +11,7 @@ from mainstay.drive.process import SWITCH_INTERVAL_S, THRESHOLDS, settled_proces
 
 
 def settings() -> tuple[object, ...]:
-    return gc.get_threshold(), sys.getswitchinterval(), gc.get_freeze_count()
+    return gc.get_threshold(), sys.getswitchinterval(), gc.get_freeze_count() > 0
 
 
 def test_the_settings_hold_inside_and_are_given_back() -> None:
@@ -33,9 +33,10 @@ def test_they_are_given_back_after_an_error_too() -> None:
 def test_what_was_frozen_before_stays_frozen_and_nothing_is_added() -> None:
     gc.freeze()
     try:
-        before = settings()
+        before, frozen = settings(), gc.get_freeze_count()
         with settled_process():
-            assert gc.get_freeze_count() == before[-1]
+            # Other threads may let go of some that were frozen.
+            assert 0 < gc.get_freeze_count() <= frozen
             assert gc.get_threshold() == THRESHOLDS
         assert settings() == before
     finally:
