@@ -16,7 +16,8 @@ from mainstay.runtime.late import Late
 from mainstay.schema.ipc import from_ipc, to_ipc
 from mainstay.snapshot.manifest import FileRef, OperatorUnits
 from mainstay.state.declaration import OperatorListState, StateInfo
-from mainstay.state.operator import OperatorList, to_units, values_in
+from mainstay.state.keyed import frozen_elements
+from mainstay.state.operator import to_units, values_in
 
 CHUNK_BYTES = 1 << 20
 """Rows are stored, and moved by a rescale, in chunks of about this size."""
@@ -50,9 +51,7 @@ class Log:
         self.late = Late(self._units, lambda: self.kept)
 
     def _units(self) -> dict[str, list[Any]]:
-        units = OperatorList(FEEDBACK)
-        units.update(self.units)
-        return {FEEDBACK.name: units.copy_units()}
+        return {FEEDBACK.name: frozen_elements(FEEDBACK, self.units)}
 
 
 def bytes_of(batches: list[pa.RecordBatch]) -> bytes:

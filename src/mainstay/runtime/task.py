@@ -180,12 +180,13 @@ class Task:
     def _step_gate(self) -> bool:
         if not self.gate.is_ready:
             return False
-        replayed = self.gate.take_replayed(self._slice_rows)
+        most = self._slice_rows
+        replayed = self.gate.take_replayed(most)
         if replayed is not None:
             port, batch = replayed
             self._process(batch, port)
         else:
-            self._take(*self.gate.take(self._slice_rows, self._ports.clock.monotonic()))
+            self._take(*self.gate.take(most, self._ports.clock.monotonic()))
         return True
 
     def _step_loop(self, head: LoopHead) -> bool:
