@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
 import sys
+import threading
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 import mainstay as ms
 from mainstay.connectors import Generate, Memory
@@ -80,6 +84,38 @@ def test_what_a_killed_process_leaves_is_removed_and_what_a_living_one_has_is_no
     assert remove_leftovers(tmp_path) == [places[1].parent]
     for holder in holders:
         holder.communicate()
+
+
+def test_a_directory_taken_for_abandoned_before_it_was_locked_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock, removed = fcntl.flock, []
+
+    def late(file: Any, how: int) -> None:
+        if how == fcntl.LOCK_EX and not removed:
+            removed.extend(remove_leftovers(tmp_path))
+        lock(file, how)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    place = new_directory(str(tmp_path), "mine")
+    assert removed
+    assert list(tmp_path.iterdir()) == [place.parent]
+    assert remove_leftovers(tmp_path) == []
+
+
+def test_threads_that_begin_at_once_share_one_directory(tmp_path: Path) -> None:
+    for number in range(50):
+        together = threading.Barrier(4)
+        root = tmp_path / str(number)
+
+        def made(root: Path = root, together: threading.Barrier = together) -> Path:
+            together.wait()
+            return new_directory(str(root), "mine")
+
+        with ThreadPoolExecutor(4) as threads:
+            places = [made.result() for made in [threads.submit(made) for _ in range(4)]]
+        assert all(place.is_dir() for place in places)
+        assert list(root.iterdir()) == [places[0].parent]
 
 
 class Count(ms.KeyedProcess):

@@ -38,26 +38,39 @@ def _own_directory(place: str | None) -> Path:
     if known not in _OWN:
         root.mkdir(parents=True, exist_ok=True)
         remove_leftovers(root)
-        claimed = _claimed(Path(tempfile.mkdtemp(prefix="worker-", dir=root)))
+        claimed = _claimed(root)
         # Several threads may come here at once; the directory of the first is that of all.
         if _OWN.setdefault(known, claimed) is not claimed:
-            claimed[1].close()
-            shutil.rmtree(claimed[0], ignore_errors=True)
+            _remove_own(os.getpid(), *claimed)
     return _OWN[known][0]
 
 
-def _claimed(directory: Path) -> tuple[Path, IO[bytes]]:
-    owner = open(directory / _OWNER, "wb")  # noqa: SIM115 - held until the process ends
+def _claimed(root: Path) -> tuple[Path, IO[bytes]]:
+    """A new directory that nobody takes for one of the dead."""
+    while True:
+        directory = Path(tempfile.mkdtemp(prefix="worker-", dir=root))
+        owner = open(directory / _OWNER, "wb")  # noqa: SIM115 - held until the process ends
+        if _is_locked_in_time(owner, directory):
+            # Only the one that claimed it: a forked process ends with its parent's list of these.
+            atexit.register(_remove_own, os.getpid(), directory, owner)
+            return directory, owner
+        owner.close()
+
+
+def _is_locked_in_time(owner: IO[bytes], directory: Path) -> bool:
+    """Whether the lock was had before somebody took the directory for abandoned.
+
+    Who does so holds the lock until it has removed the directory, so that one look is enough.
+    """
     if fcntl is not None:
         fcntl.flock(owner, fcntl.LOCK_EX)
-    # Only the one that claimed it: a forked process ends with its parent's list of these.
-    atexit.register(_remove_own, os.getpid(), directory)
-    return directory, owner
+    return (directory / _OWNER).exists()
 
 
-def _remove_own(process: int, directory: Path) -> None:
+def _remove_own(process: int, directory: Path, owner: IO[bytes]) -> None:
     if os.getpid() == process:
         shutil.rmtree(directory, ignore_errors=True)
+        owner.close()
 
 
 def remove_leftovers(root: Path) -> list[Path]:
@@ -66,18 +79,14 @@ def remove_leftovers(root: Path) -> list[Path]:
     if fcntl is None:
         return removed  # type: ignore[unreachable, unused-ignore]
     for directory in root.glob("worker-*"):
-        if _is_abandoned(directory):
-            shutil.rmtree(directory, ignore_errors=True)
-            removed.append(directory)
+        try:
+            with open(directory / _OWNER, "rb") as owner:
+                # A lock of this process is another open file, and refuses as anybody else's does.
+                fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                # Under the lock: who made the directory this moment and waits for it looks again.
+                shutil.rmtree(directory, ignore_errors=True)
+                removed.append(directory)
+        except OSError:
+            # Somebody holds it, or has not claimed it yet, or has removed it by now.
+            continue
     return removed
-
-
-def _is_abandoned(directory: Path) -> bool:
-    try:
-        with open(directory / _OWNER, "rb") as owner:
-            # A lock of this process is another open file, and refuses as anybody else's does.
-            fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return True
-    except OSError:
-        # Somebody holds it, or has not claimed it yet, or has removed it by now.
-        return False
