@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import random
 import signal
@@ -11,7 +10,6 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
@@ -20,7 +18,7 @@ import zmq
 from mainstay.drive.lease import EXIT_CODE
 from mainstay.drive.processes import ProcessLauncher
 from mainstay.drive.remote_job import Patience
-from mainstay.drive.remote_worker import Bootstrap, RemoteWorker
+from mainstay.drive.remote_worker import Bootstrap
 from mainstay.errors import JobFailedError, UserFunctionError
 from mainstay.transport.hub import identity
 from mainstay.transport.keys import present
@@ -230,46 +228,7 @@ def test_a_loop_that_breaks_ends_its_workers(tmp_path: Path) -> None:
     assert set(psutil.Process().children(recursive=True)) <= set(before)
 
 
-class Within:
-    """Runs workers on threads of this process, which goes on after them, as one of Spark may."""
-
-    host = "127.0.0.1"
-
-    def __init__(self) -> None:
-        self.threads: list[threading.Thread] = []
-
-    def start(self, bootstrap: Bootstrap, workers: int, ended: Callable[[str], None]) -> None:
-        for number in range(workers):
-            worker = RemoteWorker(bootstrap, number, self.host)
-            thread = threading.Thread(target=worker.run, name=f"worker-{number}")
-            self.threads.append(thread)
-            thread.start()
-
-    def stop(self, attempt: int) -> None:
-        return
-
-    def close(self) -> None:
-        for thread in self.threads:
-            thread.join(PATIENCE_S)
-
-
 def test_a_process_that_has_been_a_worker_is_as_it_was_before(tmp_path: Path) -> None:
-    def traces() -> tuple[Any, ...]:
-        process = psutil.Process()
-        return (
-            gc.get_threshold(),
-            gc.get_freeze_count(),
-            sys.getswitchinterval(),
-            threading.active_count(),
-            process.num_fds(),
-        )
-
-    # The first run starts what libraries keep for the rest of the process's life.
-    for number in range(2):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        before = traces()
-        ledger = LedgerJob(folder, count=2_000, workers=1)
-        assert ledger.start(Within()).wait(PATIENCE_S) == "finished"
-        ledger.check()
-    await_until(lambda: traces() == before, f"the process is as before: {before}", 5.0)
+    command = [sys.executable, "-m", "tests.drive.within", str(tmp_path)]
+    ended = subprocess.run(command, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
