@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 import tests.drive.ledger as ledger_module
 from mainstay.spark.launcher import SparkLauncher
-from mainstay.spark.session import check_session, slots
+from mainstay.spark.session import DAEMON, check_session, slots
 from tests.drive.ledger import LedgerJob, await_until
 
 
@@ -26,6 +26,7 @@ def main() -> None:
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.executor.memory", "512m")
         .config("spark.python.task.killTimeout", "200ms")
+        .config(map={**DAEMON})
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("OFF")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import re
 import threading
+import time
 import uuid
 import zipfile
 from collections.abc import Callable, Iterator
@@ -20,10 +21,13 @@ from pyspark import BarrierTaskContext
 
 import mainstay
 from mainstay.drive.remote_worker import Bootstrap, RemoteWorker
-from mainstay.spark.session import is_local
+from mainstay.spark.session import is_local, slots
 from mainstay.transport.address import LOOPBACK
 
 CLOSE_S = 30.0
+SLOTS_S = 120.0
+"""How long slots are waited for before Spark is asked all the same, and says what it lacks."""
+_LOOK_S = 0.1
 
 
 class SparkLauncher:
@@ -34,6 +38,7 @@ class SparkLauncher:
         self._name = name
         self._id = uuid.uuid4().hex
         self._threads: dict[int, threading.Thread] = {}
+        self._stops: dict[int, threading.Event] = {}
         self._is_local = is_local(session)
         context = session.sparkContext
         self.host = LOOPBACK if self._is_local else context.getConf().get("spark.driver.host")
@@ -43,12 +48,14 @@ class SparkLauncher:
     def start(self, bootstrap: Bootstrap, workers: int, ended: Callable[[str], None]) -> None:
         before = [thread for thread in self._threads.values() if thread.is_alive()]
         main = _main(cloudpickle.dumps(bootstrap), LOOPBACK if self._is_local else None)
+        stopped = self._stops[bootstrap.attempt] = threading.Event()
 
         def run() -> None:
             # The slots of the last attempt are free only when its job has ended.
             for thread in before:
                 thread.join()
             try:
+                self._await_slots(workers, stopped)
                 group = self._group(bootstrap.attempt)
                 description = f"mainstay: {self._name}, attempt {bootstrap.attempt}"
                 self._session.sparkContext.setJobGroup(group, description, True)
@@ -64,11 +71,23 @@ class SparkLauncher:
         self._threads[bootstrap.attempt] = thread
         thread.start()
 
+    def _await_slots(self, workers: int, stopped: threading.Event) -> None:
+        """Wait until Spark has as many slots as workers: an executor that died is replaced.
+
+        Spark looks for them only every 15 s once a barrier job has found too few.
+        """
+        until = time.monotonic() + SLOTS_S
+        while slots(self._session)[0] < workers and time.monotonic() < until:
+            if stopped.wait(_LOOK_S):
+                return
+
     def _group(self, attempt: int) -> str:
         return f"mainstay-{self._id}-{attempt}"
 
     def stop(self, attempt: int) -> None:
         """Cancel the Spark job of an attempt, also one that has not been submitted yet."""
+        if attempt in self._stops:
+            self._stops[attempt].set()
         context = self._session.sparkContext
         # A context that was stopped has taken its jobs with it.
         if context._jsc is not None:
