@@ -118,5 +118,11 @@ def _verdict(verified: Sequence[bool | None]) -> str:
 
 
 def _notes(notes: Sequence[str], failures: Sequence[str]) -> str:
-    failed = [f"failed: {failure}" for failure in failures if failure]
-    return "; ".join(dict.fromkeys([note for note in notes if note] + failed))
+    """What runs say of themselves, once; of figures, which come after a colon, those of each."""
+    said: dict[str, dict[str, None]] = {}
+    for part in (part for note in notes for part in note.split("; ") if part):
+        what, _, figures = part.partition(": ")
+        said.setdefault(what, {})[figures] = None
+    told = [f"{what}: {' / '.join(each)}" if any(each) else what for what, each in said.items()]
+    failed = dict.fromkeys(f"failed: {failure}" for failure in failures if failure)
+    return "; ".join([*told, *failed])

@@ -74,7 +74,7 @@ class BackendUnderTest:
         for segment in cut.segments:
             if not segment.is_durable:
                 (tables,) = last(self.member.encode(segment))
-                ref = self.member.write(storage or self.storage, segment.id, tables, False)
+                ref = self.member.write(storage or self.storage, segment.id, tables)
                 self.member.written(segment, ref, tables)
         # One step behind, so that reads find changes in memory, in the database and in both.
         self.tend(1)

@@ -803,7 +803,7 @@ def test_a_second_freeze_does_not_disturb_one_that_is_still_being_encoded(open_b
     backend.at(0).value.update(99)
     later = backend.write(second)
     tables = list(encoding)[-1]
-    ref = backend.member.write(backend.storage, "again", tables, False)
+    ref = backend.member.write(backend.storage, "again", tables)
     alone = open_backend({"value": ValueState("long"), "items": ListState("long")}, "long")
     alone.absorb(ref)
     assert alone.contents("value") == {key: key for key in range(5000)}

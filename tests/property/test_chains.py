@@ -95,7 +95,7 @@ class Job:
             for segment in cut.segments:
                 if not segment.is_durable:
                     (tables,) = deque(member.encode(segment), maxlen=1)
-                    segment.written(member.write(self.storage, segment.id, tables, False))
+                    segment.written(member.write(self.storage, segment.id, tables))
             member.chain.check_invariants()
             parts.append(member.acknowledged(cut).chain)
         self.complete = tuple(parts), copy.deepcopy(self.model)

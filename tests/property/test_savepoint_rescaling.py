@@ -104,7 +104,7 @@ def stored(storage: MemoryStorage, member: StatefulOperator) -> SubtaskState:
     for segment in cut.segments:
         if not segment.is_durable:
             *_, tables = member.encode(segment)
-            member.written(segment, member.write(storage, segment.id, tables, False), tables)
+            member.written(segment, member.write(storage, segment.id, tables), tables)
     return member.acknowledged(cut)
 
 

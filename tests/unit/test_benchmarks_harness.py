@@ -61,11 +61,14 @@ def contender(script: Path, system: str, setting: str, workload: str = "W1") -> 
     return Contender(workload, system, setting, "here", (str(script),))
 
 
-def outcome(rate: float | None, p50: float | None = None, verified: bool | None = True) -> Outcome:
+def outcome(
+    rate: float | None, p50: float | None = None, verified: bool | None = True, note: str = ""
+) -> Outcome:
     if rate is None:
         return Outcome(None, "it broke", 0, 0.0, 0.0)
     latency = None if p50 is None else {"p50": p50, "p99": 2 * p50, "p99.9": 3 * p50}
-    answer: dict[str, Any] = {"records_per_s": rate, "latency_ms": latency, "verified": verified}
+    answer: dict[str, Any] = {"records_per_s": rate, "latency_ms": latency}
+    answer |= {"verified": verified, "note": note}
     return Outcome(answer, "", 3 * 2**20, 1.5, 2.0)
 
 
@@ -173,6 +176,13 @@ def test_a_failed_run_is_left_out_of_medians_and_named(script: Path) -> None:
     (summary,) = summaries(runs)
     assert (summary.rate, summary.answers, summary.runs) == (20, 2, 3)
     assert summary.notes == "failed: it broke"
+
+
+def test_what_runs_say_of_themselves_is_said_once_with_the_figures_of_each(script: Path) -> None:
+    ours = contender(script, OURS, "a")
+    notes = ["warmed up; since due: p50 1.7", "warmed up; since due: p50 2.0"]
+    runs = [Run(ours, n, outcome(10, note=note)) for n, note in enumerate(notes)]
+    assert summaries(runs)[0].notes == "warmed up; since due: p50 1.7 / p50 2.0"
 
 
 def test_one_wrong_result_makes_the_row_wrong(script: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 import tempfile
@@ -12,7 +13,7 @@ from rich.console import Console
 
 from mainstay.bench.running import PROCESSES, SPARK
 from mainstay.bench.show import show
-from mainstay.bench.suite import Outcome, run_suite, titles
+from mainstay.bench.suite import run_suite, titles
 
 
 def run_bench(console: Console, seconds: float, parallelism: int, *, on_spark: bool) -> bool:
@@ -26,14 +27,13 @@ def run_bench(console: Console, seconds: float, parallelism: int, *, on_spark: b
         if on_spark:
             status.update("starting Spark on this machine ...")
             _start_spark(parallelism)
-        outcomes: list[Outcome] = []
-        count = len(titles())
+        count, numbers = len(titles()), itertools.count(1)
 
         def begin(title: str) -> None:
-            status.update(f"{len(outcomes) + 1} of {count}: {title} ...")
+            status.update(f"{next(numbers)} of {count}: {title} ...")
 
-        for outcome in run_suite(SPARK if on_spark else PROCESSES, seconds, parallelism, begin):
-            outcomes.append(outcome)
+        drive = SPARK if on_spark else PROCESSES
+        outcomes = list(run_suite(drive, seconds, parallelism, begin))
     show(console, outcomes, f"Mainstay {place}")
     return all(outcome.is_right is not False for outcome in outcomes)
 

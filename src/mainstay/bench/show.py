@@ -45,10 +45,9 @@ def _rates(outcomes: Sequence[Outcome], heading: str) -> Table:
     table.add_column("workload")
     for name in ("records/s", "of the bare loop", "result"):
         table.add_column(name, justify="right")
-    bare = next((each.records_per_s for each in outcomes if each.title == BARE), None)
-    for each in outcomes:
+    for each in sorted(outcomes, key=lambda each: each.title != BARE):
         if each.latency_ms is None:
-            share = f"{each.records_per_s / bare:.0%}" if bare else ""
+            share = f"{each.records_per_s / each.beside:.0%}" if each.beside else ""
             table.add_row(each.title, f"{each.records_per_s:,.0f}", share, _verdict(each))
     return table
 

@@ -130,7 +130,7 @@ class Durability:
             self._give_up(segment, f"{operator.uid!r} could not be stored: {error}")
 
         self._ports.background.submit(
-            lambda: operator.write(storage, segment.id, tables, False), done, failed
+            lambda: operator.write(storage, segment.id, tables), done, failed
         )
 
     def _count(self, segment: Segment, size_bytes: int) -> None:

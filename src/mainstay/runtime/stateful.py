@@ -17,10 +17,10 @@ from mainstay.runtime.ports import Clock
 from mainstay.runtime.spec import OperatorSpec
 from mainstay.runtime.upgrading import StoredAs, Upgrader
 from mainstay.snapshot.layout import operator_file_path, safe_name, segment_path, units_path
-from mainstay.snapshot.manifest import FileRef, OperatorUnits, SegmentRef, SubtaskState
+from mainstay.snapshot.manifest import OperatorUnits, SegmentRef, SubtaskState
 from mainstay.snapshot.savepoint_files import PARQUET_SUFFIX, read_keyed
 from mainstay.snapshot.statefile import StateTable, open_state_file
-from mainstay.snapshot.statewriter import encode_state_file
+from mainstay.snapshot.statewriter import EncodedFile, StateFileWriter
 from mainstay.snapshot.storage import Storage
 from mainstay.snapshot.units import is_large, store_units
 from mainstay.state.backends.heap import HeapBackend
@@ -28,6 +28,7 @@ from mainstay.state.backends.rocksdb import Generation, RocksBackend
 from mainstay.state.backends.rocksdb_checkpoint import read_checkpoint
 from mainstay.state.backends.rocksdb_settings import RocksSettings
 from mainstay.state.chain import Segment, SegmentChain
+from mainstay.state.compaction import LoadedPart, Part, StoredPart, compacted, in_pieces
 from mainstay.state.elements import without_expired
 from mainstay.state.keygroups import HASH_ID, KeyGroupRange
 from mainstay.state.merge import merge
@@ -201,16 +202,27 @@ class StatefulOperator:
         """The parts of a frozen segment, for whoever lets go of them one at a time."""
         return [] if self.backend is None else self.backend.leftovers(segment.frozen)
 
-    def write(self, storage: Storage, id: str, tables: list[StateTable], base: bool) -> SegmentRef:
-        """Make tables durable. Runs beside the loop."""
-        once = [merge([table], to_base=False) if table.repeats else table for table in tables]
-        encoded = encode_state_file(
-            once, is_base=base, max_parallelism=self._max_parallelism, hash_id=HASH_ID
+    def write(self, storage: Storage, id: str, tables: list[StateTable]) -> SegmentRef:
+        """Make the tables of a segment durable. Runs beside the loop."""
+        writer = self._writer(is_base=False)
+        for table in tables:
+            pieces = in_pieces(table)
+            if table.repeats:
+                pieces = (merge([piece], to_base=False) for piece in pieces)
+            writer.write(table.name, table.table.schema, pieces)
+        return self._store(storage, id, writer.finish(), base=False)
+
+    def _writer(self, *, is_base: bool) -> StateFileWriter:
+        return StateFileWriter(
+            is_base=is_base, max_parallelism=self._max_parallelism, hash_id=HASH_ID
         )
+
+    def _store(self, storage: Storage, id: str, encoded: EncodedFile, base: bool) -> SegmentRef:
         path = segment_path(self.uid, self._subtask, self._attempt, id)
         storage.write(path, encoded.data)
-        file = FileRef(path, encoded.size_bytes, encoded.checksum)
-        return SegmentRef(id, file, self.groups.first, self.groups.last, encoded.rows, base)
+        return SegmentRef(
+            id, encoded.ref(path), self.groups.first, self.groups.last, encoded.rows, base
+        )
 
     def acknowledged(self, cut: Cut) -> SubtaskState:
         """What the manifest says of this subtask, once the cut is durable."""
@@ -328,24 +340,28 @@ class StatefulOperator:
         self, storage: Storage, refs: tuple[SegmentRef, ...], id: str, base: bool
     ) -> SegmentRef:
         """Merge segments into one file. Runs beside the loop."""
-        assert self.backend is not None
-        parts: dict[str, list[StateTable]] = {}
-        for ref in refs:
-            for table in read_segment(storage, ref):
-                parts.setdefault(table.name, []).append(table)
-        self._forget_expired(parts)
-        merged = [merge(p, to_base=base) for name, p in parts.items() if name in self.names]
-        return self.write(storage, id, merged, base)
+        parts = [_part(storage, ref) for ref in refs]
+        writer = self._writer(is_base=base)
+        schemas = {name: part.schema(name) for part in parts for name in part.states}
+        for name, schema in schemas.items():
+            if name in self.names:
+                pieces = compacted(
+                    parts,
+                    name,
+                    to_base=base,
+                    max_parallelism=self._max_parallelism,
+                    prepare=self._forgetting_expired(name),
+                )
+                writer.write(name, schema, pieces)
+        return self._store(storage, id, writer.finish(), base)
 
-    def _forget_expired(self, parts: dict[str, list[StateTable]]) -> None:
-        """Put deletions in the place of what has expired, so that a base holds nothing of it."""
-        for info in self.spec.states:
-            if info.ttl is not None and info.name in parts:
-                horizon = self.view.now_us() - info.ttl.lifetime_us
-                kind = STORED_AS[info.kind]
-                parts[info.name] = [
-                    without_expired(table, kind, horizon) for table in parts[info.name]
-                ]
+    def _forgetting_expired(self, name: str) -> Callable[[StateTable], StateTable]:
+        """Puts deletions in the place of what has expired, so that a base holds nothing of it."""
+        info = next(info for info in self.spec.states if info.name == name)
+        if info.ttl is None:
+            return lambda table: table
+        kind, horizon = STORED_AS[info.kind], self.view.now_us() - info.ttl.lifetime_us
+        return lambda table: without_expired(table, kind, horizon)
 
     @property
     def names(self) -> frozenset[str]:
@@ -422,6 +438,13 @@ class StatefulOperator:
             self.expiry.stop()
         if self.rocksdb is not None:
             self.rocksdb.close()
+
+
+def _part(storage: Storage, ref: SegmentRef) -> Part:
+    """A segment for a compaction: what is stored by key-group is read by key-group."""
+    if ref.parts or ref.file.path.endswith(PARQUET_SUFFIX):
+        return LoadedPart(read_segment(storage, ref))
+    return StoredPart(open_state_file(storage, ref.file), ref)
 
 
 def read_segment(storage: Storage, ref: SegmentRef) -> Iterable[StateTable]:

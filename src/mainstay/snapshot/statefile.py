@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import zlib
 
+import numpy as np
 import pyarrow as pa
 
 from mainstay.errors import DamagedFileError, RestoreError
@@ -26,6 +27,7 @@ from mainstay.snapshot.statefooter import (
     TRAILER,
     Chunk,
     Footer,
+    Groups,
     StateIndex,
     checksum_of,
 )
@@ -77,6 +79,7 @@ class StateFile:
         self._tail = tail
         self._tail_start = tail_start
         self._states = {index.name: index for index in footer.states}
+        self._last: tuple[Chunk, pa.Table] | None = None
 
     @property
     def states(self) -> tuple[str, ...]:
@@ -109,16 +112,22 @@ class StateFile:
         first, after = self._index(state).row_range(first_group, last_group)
         return after - first
 
+    def counts(self, state: str) -> tuple[Groups, Groups]:
+        """The key-groups that have rows of a state, and how many each has."""
+        index = self._index(state)
+        return index.groups, np.diff(np.append(index.starts, index.rows))
+
     def read(self, state: str, first_group: int, last_group: int) -> StateTable:
         """The rows of a state in these key-groups, sorted by group; one sequential read."""
         index = self._index(state)
         first, after = index.row_range(first_group, last_group)
-        chunks = index.chunks_over(first, after)
+        chunks = index.chunks_over(first, after) if after > first else ()
         groups = index.groups_of(first, after)
         if not chunks:
             return StateTable(state, index.schema.empty_table(), groups)
-        parts = [_parse(part) for part in self._verified(chunks)]
-        rows = pa.concat_tables(parts).slice(first - chunks[0].first_row, after - first)
+        rows = pa.concat_tables(self._tables(chunks)).slice(
+            first - chunks[0].first_row, after - first
+        )
         return StateTable(state, rows, groups)
 
     def verify(self) -> None:
@@ -135,6 +144,17 @@ class StateFile:
                 f"{self._ref.path} holds no state {state!r}; it holds {', '.join(self.states)}"
             )
         return self._states[state]
+
+    def _tables(self, chunks: tuple[Chunk, ...]) -> list[pa.Table]:
+        """The rows of chunks. The last of them is kept: whoever reads on begins with it."""
+        tables = []
+        if self._last is not None and self._last[0] == chunks[0]:
+            tables.append(self._last[1])
+        left = chunks[len(tables) :]
+        if left:
+            tables.extend(_parse(part) for part in self._verified(left))
+        self._last = chunks[-1], tables[-1]
+        return tables
 
     def _verified(self, chunks: tuple[Chunk, ...]) -> list[memoryview]:
         start = chunks[0].offset

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -30,6 +30,7 @@ from mainstay.snapshot.statefooter import (
 
 _CHUNK_ROWS = 65_536
 _CHUNK_BYTES = 4 << 20
+Compression = Literal["lz4", "zstd"] | None
 # Sorting copies; a larger table is sorted by parts, each some key-groups, to bound that copy and
 # to stay clear of the 2 GiB that one Arrow string array can hold.
 _SORT_BYTES = 512 << 20
@@ -68,39 +69,93 @@ def encode_state_file(
     is_base: bool,
     max_parallelism: int,
     hash_id: str,
-    compression: Literal["lz4", "zstd"] | None = "lz4",
+    compression: Compression = "lz4",
 ) -> EncodedFile:
     """A state file of these states. Rows keep their order within each key-group."""
-    _check(tables, max_parallelism)
-    sink = pa.BufferOutputStream()
-    sink.write(HEADER)
-    # On this thread alone: the other cores belong to the job.
-    options = pa.ipc.IpcWriteOptions(compression=compression, use_threads=False)
-    states = tuple(_write_state(sink, state, options) for state in tables)
-    footer = Footer(is_base, max_parallelism, hash_id, states).to_bytes()
-    sink.write(footer)
-    sink.write(trailer_for(footer))
-    data = memoryview(sink.getvalue()).cast("B")
-    return EncodedFile(data, len(data), checksum_of(footer), sum(state.rows for state in states))
+    writer = StateFileWriter(
+        is_base=is_base, max_parallelism=max_parallelism, hash_id=hash_id, compression=compression
+    )
+    for state in tables:
+        writer.write(state.name, state.table.schema, [state])
+    return writer.finish()
 
 
-def _write_state(
-    sink: pa.BufferOutputStream, state: StateTable, options: pa.ipc.IpcWriteOptions
-) -> StateIndex:
-    chunks: list[Chunk] = []
-    first_row = 0
-    groups = state.groups.astype(np.uint16)
-    for part in _sorted_parts(state.table, groups):
-        for rows in _cut(part):
-            data = _serialize(rows, options)
-            crc = zlib.crc32(data)
-            chunks.append(Chunk(sink.tell(), data.size, first_row, rows.num_rows, crc))
-            sink.write(data)
-            first_row += rows.num_rows
-    bounds = _group_bounds(groups)
-    present = np.flatnonzero(np.diff(bounds))
-    starts = bounds[present]
-    return StateIndex(state.name, state.table.schema, first_row, tuple(chunks), present, starts)
+class StateFileWriter:
+    """Makes a state file, one state after the other, each in as many pieces as wanted."""
+
+    def __init__(
+        self,
+        *,
+        is_base: bool,
+        max_parallelism: int,
+        hash_id: str,
+        compression: Compression = "lz4",
+    ) -> None:
+        self._is_base = is_base
+        self._max_parallelism = max_parallelism
+        self._hash_id = hash_id
+        # On this thread alone: the other cores belong to the job.
+        self._options = pa.ipc.IpcWriteOptions(compression=compression, use_threads=False)
+        self._sink = pa.BufferOutputStream()
+        self._sink.write(HEADER)
+        self._states: list[StateIndex] = []
+
+    def write(self, name: str, schema: pa.Schema, pieces: Iterable[StateTable]) -> None:
+        """Write a state. Key-groups come in order, and none is in two pieces."""
+        if any(state.name == name for state in self._states):
+            raise ProtocolError(f"a state file was given one state twice: {name}")
+        chunks: list[Chunk] = []
+        groups: list[Groups] = [np.empty(0, np.int64)]
+        starts: list[Groups] = [np.empty(0, np.int64)]
+        rows = 0
+        for piece in pieces:
+            self._check(piece, after=int(groups[-1][-1]) if len(groups[-1]) else -1)
+            bounds = _group_bounds(piece.groups.astype(np.uint16))
+            present = np.flatnonzero(np.diff(bounds))
+            if len(present):
+                groups.append(present)
+                starts.append(rows + bounds[present])
+            for part in self._write_rows(piece, rows):
+                chunks.append(part)
+                rows += part.rows
+        self._states.append(
+            StateIndex(
+                name, schema, rows, tuple(chunks), np.concatenate(groups), np.concatenate(starts)
+            )
+        )
+
+    def _write_rows(self, piece: StateTable, first_row: int) -> Iterator[Chunk]:
+        for part in _sorted_parts(piece.table, piece.groups.astype(np.uint16)):
+            for rows in _cut(part):
+                data = _serialize(rows, self._options)
+                yield Chunk(
+                    self._sink.tell(), data.size, first_row, rows.num_rows, zlib.crc32(data)
+                )
+                self._sink.write(data)
+                first_row += rows.num_rows
+
+    def _check(self, piece: StateTable, after: int) -> None:
+        groups, most = piece.groups, self._max_parallelism
+        if len(groups) != piece.table.num_rows:
+            raise ProtocolError(
+                f"state {piece.name!r} has {piece.table.num_rows} rows but the key-groups of "
+                f"{len(groups)}"
+            )
+        if len(groups) and not after < int(groups.min()) <= int(groups.max()) < most:
+            raise ProtocolError(
+                f"state {piece.name!r} has key-groups from {groups.min()} to {groups.max()}; "
+                f"they must lie in {after + 1}..{most - 1}"
+            )
+
+    def finish(self) -> EncodedFile:
+        """The file, when every state was written."""
+        states = tuple(self._states)
+        footer = Footer(self._is_base, self._max_parallelism, self._hash_id, states).to_bytes()
+        self._sink.write(footer)
+        self._sink.write(trailer_for(footer))
+        data = memoryview(self._sink.getvalue()).cast("B")
+        rows = sum(state.rows for state in states)
+        return EncodedFile(data, len(data), checksum_of(footer), rows)
 
 
 def _sorted_parts(table: pa.Table, groups: npt.NDArray[np.uint16]) -> Iterator[pa.Table]:
@@ -144,21 +199,3 @@ def _serialize(table: pa.Table, options: pa.ipc.IpcWriteOptions) -> pa.Buffer:
     with pa.ipc.new_stream(sink, table.schema, options=options) as writer:
         writer.write_table(table)
     return sink.getvalue()
-
-
-def _check(tables: Sequence[StateTable], max_parallelism: int) -> None:
-    names = [state.name for state in tables]
-    if len(set(names)) != len(names):
-        raise ProtocolError(f"a state file was given one state twice: {', '.join(names)}")
-    for state in tables:
-        groups = state.groups
-        if len(groups) != state.table.num_rows:
-            raise ProtocolError(
-                f"state {state.name!r} has {state.table.num_rows} rows but the key-groups of "
-                f"{len(groups)}"
-            )
-        if len(groups) and not 0 <= int(groups.min()) <= int(groups.max()) < max_parallelism:
-            raise ProtocolError(
-                f"state {state.name!r} has key-groups from {groups.min()} to {groups.max()}; "
-                f"they must lie in 0..{max_parallelism - 1}"
-            )

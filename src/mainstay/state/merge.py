@@ -8,7 +8,6 @@ before that an older file may still hold what they delete.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -20,41 +19,13 @@ from mainstay.state.codes import codes_of, paired
 from mainstay.state.grouping import Grouper
 from mainstay.state.operations import DELETE, ENTRY_PUT, ENTRY_REMOVE, PUT
 
-PIECE_ROWS = 1 << 18
-"""More rows are merged in pieces, so that no step holds the interpreter for long."""
-
 
 def merge(parts: Sequence[StateTable], *, to_base: bool) -> StateTable:
     """One table for all parts of one state, which are given oldest first."""
     table = pa.concat_tables([part.table for part in parts]).combine_chunks()
     groups = np.concatenate([part.groups for part in parts])
-    if len(groups) <= PIECE_ROWS:
-        kept = _kept(table, to_base)
-        return StateTable(parts[0].name, table.take(pa.array(kept)), groups[kept])
-    # The rows of a key are in one group, so a piece of whole groups can be merged by itself.
-    order = np.argsort(groups, kind="stable")
-    table, groups = table.take(pa.array(order)), _taken(groups, order)
-    bounds = _bounds(groups)
-    kept = np.concatenate(
-        [
-            start + _kept(table.slice(start, end - start).combine_chunks(), to_base)
-            for start, end in pairwise(bounds)
-        ]
-    )
-    return StateTable(parts[0].name, table.take(pa.array(kept)), _taken(groups, kept))
-
-
-def _taken(groups: npt.NDArray[Any], rows: npt.NDArray[np.intp]) -> npt.NDArray[Any]:
-    """Those of some rows. By Arrow, which lets others run meanwhile."""
-    taken: npt.NDArray[Any] = pa.array(groups).take(pa.array(rows)).to_numpy()
-    return taken
-
-
-def _bounds(groups: npt.NDArray[Any]) -> list[int]:
-    """Where to cut sorted groups: about every so many rows, and only between two groups."""
-    wanted = groups[::PIECE_ROWS]
-    cuts = np.searchsorted(groups, np.unique(wanted[1:]))
-    return [0, *(cut for cut in np.unique(cuts).tolist() if cut), len(groups)]
+    kept = _kept(table, to_base)
+    return StateTable(parts[0].name, table.take(pa.array(kept)), groups[kept])
 
 
 def _kept(table: pa.Table, to_base: bool) -> npt.NDArray[np.intp]:

@@ -21,11 +21,13 @@ def shown(*outcomes: Outcome) -> str:
 
 
 def test_rates_are_shown_with_their_share_of_the_bare_loop() -> None:
-    text = shown(Outcome(BARE, 2_000_000.0), Outcome("process", 500_000.0, is_right=True))
+    ours = Outcome("process", 500_000.0, is_right=True, beside=2_000_000.0)
+    text = shown(ours, Outcome(BARE, 1_000_000.0))
     row = next(line for line in text.splitlines() if "process" in line)
     assert "500,000" in row
     assert "25%" in row
     assert "exact" in row
+    assert text.index(BARE) < text.index("process")
 
 
 def test_a_wrong_result_is_called_wrong() -> None:

@@ -15,6 +15,7 @@ from mainstay.snapshot import statewriter
 from mainstay.snapshot.manifest import FileRef
 from mainstay.snapshot.memory_storage import MemoryStorage
 from mainstay.snapshot.statefile import StateFile, StateTable, encode_state_file, open_state_file
+from mainstay.snapshot.statewriter import StateFileWriter
 
 PATH = "state/count/a0001/s0000-a1-s0-e1.msty"
 
@@ -359,3 +360,43 @@ def test_tables_that_make_no_file_are_refused(
 ) -> None:
     with pytest.raises(ProtocolError, match=why):
         encode_state_file(tables(), is_base=False, max_parallelism=128, hash_id="h")
+
+
+def test_a_state_may_be_written_in_pieces_of_whole_key_groups() -> None:
+    writer = StateFileWriter(is_base=True, max_parallelism=128, hash_id="h")
+    groups = [[2, 1, 2], [], [7, 7], [9]]
+    writer.write("total", numbers([]).table.schema, map(numbers, groups))
+    file = writer.finish()
+    storage = MemoryStorage()
+    storage.write(PATH, file.data)
+    read = open_state_file(storage, file.ref(PATH))
+    assert file.rows == 6
+    assert rows(read.read("total", 0, 127)) == [(1, 1), (2, 0), (2, 2), (7, 0), (7, 1), (9, 0)]
+    assert rows(read.read("total", 2, 7)) == [(2, 0), (2, 2), (7, 0), (7, 1)]
+    assert rows(read.read("total", 8, 127)) == [(9, 0)]
+    found, counts = read.counts("total")
+    assert (found.tolist(), counts.tolist()) == ([1, 2, 7, 9], [1, 2, 2, 1])
+    read.verify()
+
+
+@pytest.mark.parametrize("groups", [[[1, 2], [2, 3]], [[5], [], [4]]])
+def test_pieces_that_are_not_in_the_order_of_key_groups_are_refused(
+    groups: list[list[int]],
+) -> None:
+    writer = StateFileWriter(is_base=True, max_parallelism=128, hash_id="h")
+    with pytest.raises(ProtocolError, match=r"must lie in (3|6)\.\.127"):
+        writer.write("total", numbers([]).table.schema, map(numbers, groups))
+
+
+def test_who_reads_on_reads_no_chunk_twice() -> None:
+    groups = np.arange(300_000) // 3000
+    noise = np.random.default_rng(1).integers(0, 1 << 60, 300_000)
+    state = StateTable("total", pa.table({"value": noise}), groups)
+    storage = CountingStorage()
+    _, ref = store(state, storage=storage)
+    file = open_state_file(storage, ref)
+    storage.reads.clear()
+    parts = [file.read("total", first, first + 9) for first in range(0, 100, 10)]
+    assert pa.concat_tables([part.table for part in parts]).equals(state.table)
+    assert [start for start, _ in storage.reads] == sorted({start for start, _ in storage.reads})
+    assert sum(length for _, length in storage.reads) <= ref.size_bytes

@@ -168,7 +168,7 @@ def written(member: StatefulOperator, storage: MemoryStorage) -> None:
     for segment in member.chain.segments:
         if not segment.is_durable:
             *_, tables = member.encode(segment)
-            member.written(segment, member.write(storage, segment.id, tables, False), tables)
+            member.written(segment, member.write(storage, segment.id, tables), tables)
 
 
 def test_a_segment_that_grows_large_is_frozen_before_its_epoch_and_is_in_it(
@@ -209,7 +209,7 @@ def test_a_segment_is_taken_in_only_when_it_is_durable_and_in_order(
     first, second = member.chain.segments
     assert member.upkeep(storage) is None
     *_, tables = member.encode(second)
-    member.written(second, member.write(storage, second.id, tables, False), tables)
+    member.written(second, member.write(storage, second.id, tables), tables)
     assert member.upkeep(storage) is None
     written(member, storage)
     for waiting in ({second.id}, set()):
