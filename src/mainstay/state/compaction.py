@@ -20,7 +20,7 @@ from mainstay.snapshot.manifest import SegmentRef
 from mainstay.snapshot.statefile import StateFile, StateTable
 from mainstay.state.merge import merge
 
-PIECE_ROWS = 1 << 17
+PIECE_ROWS = 1 << 19
 """Rows that are merged at a time, about."""
 
 RowsByGroup = npt.NDArray[np.int64]
