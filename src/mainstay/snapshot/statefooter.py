@@ -56,6 +56,11 @@ class StateIndex:
     groups: Groups
     starts: Groups
 
+    @property
+    def counts(self) -> Groups:
+        """How many rows each of the groups has."""
+        return np.diff(np.append(self.starts, self.rows))
+
     def row_range(self, first_group: int, last_group: int) -> tuple[int, int]:
         """The first row of these key-groups, and the first row after them."""
         bounds = np.append(self.starts, self.rows)
@@ -65,9 +70,8 @@ class StateIndex:
 
     def groups_of(self, first_row: int, after_row: int) -> Groups:
         """The key-group of each row in a range that begins and ends with whole groups."""
-        counts = np.diff(np.append(self.starts, self.rows))
         inside = (self.starts >= first_row) & (self.starts < after_row)
-        return np.repeat(self.groups[inside], counts[inside])
+        return np.repeat(self.groups[inside], self.counts[inside])
 
     def chunks_over(self, first_row: int, after_row: int) -> tuple[Chunk, ...]:
         """The chunks with a row in this range."""

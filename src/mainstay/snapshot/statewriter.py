@@ -110,22 +110,25 @@ class StateFileWriter:
         rows = 0
         for piece in pieces:
             self._check(piece, after=int(groups[-1][-1]) if len(groups[-1]) else -1)
-            bounds = _group_bounds(piece.groups.astype(np.uint16))
+            of_rows = piece.groups.astype(np.uint16)
+            bounds = _group_bounds(of_rows)
             present = np.flatnonzero(np.diff(bounds))
             if len(present):
                 groups.append(present)
                 starts.append(rows + bounds[present])
-            for part in self._write_rows(piece, rows):
-                chunks.append(part)
-                rows += part.rows
+            for chunk in self._write_rows(piece.table, of_rows, rows):
+                chunks.append(chunk)
+                rows += chunk.rows
         self._states.append(
             StateIndex(
                 name, schema, rows, tuple(chunks), np.concatenate(groups), np.concatenate(starts)
             )
         )
 
-    def _write_rows(self, piece: StateTable, first_row: int) -> Iterator[Chunk]:
-        for part in _sorted_parts(piece.table, piece.groups.astype(np.uint16)):
+    def _write_rows(
+        self, table: pa.Table, groups: npt.NDArray[np.uint16], first_row: int
+    ) -> Iterator[Chunk]:
+        for part in _sorted_parts(table, groups):
             for rows in _cut(part):
                 data = _serialize(rows, self._options)
                 yield Chunk(

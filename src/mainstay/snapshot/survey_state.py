@@ -115,7 +115,7 @@ class _Count:
 
     def _add(self, subtask: int, index: StateIndex, segment: SegmentRef) -> None:
         tally = self.tally(index.name)
-        counts = np.diff(np.append(index.starts, index.rows))
+        counts = index.counts
         inside = (index.groups >= segment.first_group) & (index.groups <= segment.last_group)
         np.add.at(tally.groups, index.groups[inside], counts[inside])
         rows = int(counts[inside].sum())

@@ -1,8 +1,8 @@
 """Compaction: the rows of several segments into one, a few key-groups at a time.
 
 This runs beside the loop of a worker, whose state may be much larger than what changes in an epoch.
-So it never holds a whole state: memory stays bounded, and nothing large is copied or freed at
-once, for which the loop would have to wait.
+So it never holds a whole state, but for the compressed file it makes: nothing large is copied or
+freed at once, for which the loop would have to wait.
 """
 
 from __future__ import annotations
