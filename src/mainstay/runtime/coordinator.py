@@ -30,6 +30,7 @@ from mainstay.errors import (
 )
 from mainstay.runtime.attempt import RunningAttempt
 from mainstay.runtime.claims import Claims
+from mainstay.runtime.epoch_history import EpochHistory
 from mainstay.runtime.epochs import EpochRecord
 from mainstay.runtime.loading import Loaded, choose_first, choose_latest, load
 from mainstay.runtime.messages import Attempt, Epoch, Release, TaskMetrics, WorkerFailed
@@ -75,7 +76,7 @@ class Coordinator:
     ) -> None:
         self.status = Status.STARTING
         self.error: Exception | None = None
-        self.records: list[EpochRecord] = []
+        self._epochs = EpochHistory(ports)
         self.attempts: list[AttemptRecord] = []
         self._job = job
         self._options = options
@@ -141,6 +142,11 @@ class Coordinator:
     def workers(self) -> int:
         """How many workers an attempt has."""
         return self._job.workers
+
+    @property
+    def records(self) -> list[EpochRecord]:
+        """The newest epochs, oldest first."""
+        return self._epochs.records
 
     def metrics(self) -> dict[tuple[str, int], TaskMetrics]:
         """What each subtask of the current attempt last reported."""
@@ -332,7 +338,7 @@ class Coordinator:
         return self._requests.savepoints.is_busy
 
     def recorded(self, records: list[EpochRecord]) -> None:
-        self.records.extend(records)
+        self._epochs.add(records)
 
     def committed(self, place: FileRef, manifest: Manifest, *, is_last: bool) -> None:
         assert self._attempt is not None
@@ -441,6 +447,7 @@ class Coordinator:
             return
         self._restart_at = None
         self.status = status
+        self._epochs.store()
         self._requests.end(status.value, self.error, is_orderly=status.is_orderly)
 
     def check_invariants(self) -> None:
