@@ -49,6 +49,9 @@ from mainstay.snapshot.manifest import FileRef, Manifest
 from mainstay.snapshot.retention import Retention, orphans
 from mainstay.state.keygroups import HASH_ID
 
+MOST_ATTEMPTS = 1000
+"""How many attempts a leader remembers, beside its first."""
+
 _SHOWN_AS_IT_IS = (UserFunctionError, JobFailedError, RestoreError, FencedError, SourceError)
 """Errors that say enough by themselves; others are given the job's name."""
 
@@ -291,6 +294,8 @@ class Coordinator:
         number = Attempt(begin.attempt)
         wall = self._ports.clock.wall()
         self.attempts.append(AttemptRecord(number, begin.restored_from, wall, plan.report))
+        # The first says what the job was started from.
+        del self.attempts[1:-MOST_ATTEMPTS]
         options = replace(self._options, lineage=begin.lineage)
         self._attempt = RunningAttempt(
             number,
