@@ -1,7 +1,7 @@
 """An S3 server for tests: objects in a dictionary under one lock, and faults on request.
 
 It speaks as much of the protocol as the storage uses: PUT with ``If-None-Match``, GET with ranges,
-HEAD, DELETE, listings and uploads in parts. A fault is for the next PUT whose key has a given ending::
+HEAD, DELETE, listings and uploads in parts. A fault is for the next PUT of a key that ends so::
 
     server = S3Server()
     server.fail("log/0000000007", LOST)      # done, but the connection breaks before the answer
