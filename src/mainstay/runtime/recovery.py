@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from mainstay.errors import RestoreError
-from mainstay.runtime.channel_state import at_receivers
+from mainstay.runtime.in_flight import in_flight_rows, is_channel_state, without_channels
 from mainstay.runtime.spec import JobSpec, OperatorSpec
 from mainstay.runtime.stateful import RestoredState
 from mainstay.runtime.upgrading import StoredAs
@@ -46,8 +46,9 @@ def plan_restore(
     ``origin`` is where the files are that it names, if they are not the job's own.
     """
     _check_key_groups(manifest, job)
-    manifest = at_receivers(manifest)
-    report: list[str] = []
+    in_flight = in_flight_rows(manifest, job, allow_dropped)
+    manifest = without_channels(manifest)
+    report = [f"in-flight rows go on to operator {uid!r}" for uid in in_flight]
     states: dict[tuple[str, int], RestoredState] = {}
     specs = {operator.uid: (task.parallelism, operator) for task, operator in job.operators()}
     for uid in sorted(set(manifest.operators) - set(specs)):
@@ -67,7 +68,10 @@ def plan_restore(
         for subtask, state in enumerate(restored):
             is_foreign = origin is not None
             states[(uid, subtask)] = replace(
-                state, rewrite=state.rewrite or is_foreign, origin=origin
+                state,
+                rewrite=state.rewrite or is_foreign,
+                origin=origin,
+                in_flight=in_flight.get(uid, ()),
             )
     return RestorePlan(states, tuple(report))
 
@@ -137,7 +141,8 @@ class _Match:
 
 def _match(stored: OperatorState, operator: OperatorSpec, allowed: frozenset[str]) -> _Match:
     """Check every stored state against its declaration."""
-    declared = {info.name: info for info in operator.states}
+    own = (info for info in operator.states if not is_channel_state(schema_of(info)))
+    declared = {info.name: info for info in own}
     keys = "same"
     if any(subtask.chain for subtask in stored.subtasks):
         key = operator.key
