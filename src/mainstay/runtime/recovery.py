@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from mainstay.errors import RestoreError
+from mainstay.runtime.feedback_log import FEEDBACK
 from mainstay.runtime.in_flight import in_flight_rows, is_channel_state, without_channels
 from mainstay.runtime.spec import JobSpec, OperatorSpec
 from mainstay.runtime.stateful import RestoredState
@@ -114,6 +115,13 @@ def _drop_operator(stored: OperatorState, allowed: frozenset[str], report: list[
         return
     names = [state.name for state in stored.states]
     missing = [f"{stored.uid}.{name}" for name in names if f"{stored.uid}.{name}" not in allowed]
+    if missing and schema_of(FEEDBACK) in stored.states:
+        raise RestoreError(
+            f"the job has no loop {stored.uid!r}, but the snapshot holds rows that were in it. "
+            "Start the program that has the loop once more, end it with job.stop(drain=True), "
+            "which waits until no row is left in it, and start this one from there. To lose these "
+            f"rows for good, say allow_dropped={missing!r}."
+        )
     if missing:
         raise RestoreError(
             f"the job has no operator {stored.uid!r}, but the snapshot holds its state. Give the "

@@ -17,8 +17,10 @@ from mainstay.runtime.channel_state import INCOMING
 from mainstay.runtime.edge_names import EdgeName, edge_name
 from mainstay.runtime.feedback_log import bytes_of
 from mainstay.runtime.options import JobOptions, RestoreOptions, SnapshotOptions
+from mainstay.runtime.origin import manifest_of_savepoint
 from mainstay.runtime.recovery import plan_restore
 from mainstay.runtime.replays import InFlight, Replays, own_rows
+from mainstay.runtime.savepoint_writing import pieces_of, savepoint_of
 from mainstay.runtime.spec import Broadcast, Forward, HashByKey, JobSpec, Rebalance, Tuning
 from mainstay.snapshot.manifest import Manifest
 from mainstay.snapshot.memory_storage import MemoryStorage
@@ -56,6 +58,15 @@ def named(rows: Any) -> Any:
 
 def unnamed(rows: Any) -> Any:
     return rows.rebalance().map(tuple, ROW).key_by("key").process(Seen(), ROW, uid="s")
+
+
+def looped(rows: Any) -> Any:
+    def body(head: Any) -> Any:
+        mapped = head.map(lambda row: (row.id - 50, row.key), ROW, uid="map")
+        back = mapped.filter(lambda row: row.id > 0, uid="back")
+        return back, mapped.filter(lambda row: row.id <= 0, uid="on")
+
+    return rows.iterate(body, uid="loop").key_by("key").process(Seen(), ROW, uid="s")
 
 
 @cache
@@ -175,6 +186,14 @@ def test_what_is_not_taken_yet_is_in_flight_still() -> None:
     assert replays.is_empty
 
 
+def test_a_savepoint_that_is_made_of_an_unaligned_epoch_has_its_in_flight_rows() -> None:
+    storage, manifest, target = simulated(named).storage, epoch_of(named), MemoryStorage()
+    written = [each for piece in pieces_of(manifest) for each in piece.write(storage, target)]
+    savepoint = savepoint_of(manifest, planned(named), written)
+    job = planned(named, 3, "exactly_once")
+    assert taken(manifest_of_savepoint(target, savepoint), job) == taken(manifest, job)
+
+
 # ---------------------------------------------------------------- what is refused
 
 
@@ -220,6 +239,12 @@ def test_an_operator_without_a_uid_is_not_taken_for_another() -> None:
 
     told = refused(epoch_of(unnamed), planned(inserted))
     assert "'map-1' may be another operator now" in told
+
+
+def test_a_loop_that_is_gone_names_the_way_that_loses_nothing_first() -> None:
+    stored = epoch_of(looped)
+    with pytest.raises(RestoreError, match=r"job\.stop\(drain=True\).*allow_dropped=\['loop\."):
+        plan_restore(stored, planned(named), frozenset())
 
 
 def test_a_state_may_not_be_called_like_in_flight_rows_in_unaligned_mode() -> None:
