@@ -141,7 +141,8 @@ def _input_for(
     if not _is_the_same(name, operator):
         raise RestoreError(
             f"{held}, which has no uid of its own, and the operators without one have changed: "
-            f"{name.consumer!r} may be another operator now. {_way_on()}"
+            f"{name.consumer!r} may be another operator now. Write uid={name.consumer!r} at the "
+            f"one that they were sent to, and uids of their own at the others. {_way_on()}"
         )
     fitting = [given for given in operator.inputs if given.port == name.port]
     fitting = [*_of_sender(fitting, name.sender), *fitting, *operator.other_forms]

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from mainstay.errors import RestoreError
 from mainstay.runtime.feedback_log import FEEDBACK
 from mainstay.runtime.in_flight import in_flight_rows, is_channel_state, without_channels
+from mainstay.runtime.numbering import check_numbers
 from mainstay.runtime.spec import JobSpec, OperatorSpec
 from mainstay.runtime.stateful import RestoredState
 from mainstay.runtime.upgrading import StoredAs
@@ -52,6 +53,8 @@ def plan_restore(
     report = [f"in-flight rows go on to operator {uid!r}" for uid in in_flight]
     states: dict[tuple[str, int], RestoredState] = {}
     specs = {operator.uid: (task.parallelism, operator) for task, operator in job.operators()}
+    holding = [uid for uid, stored in manifest.operators.items() if _holds_state(stored)]
+    check_numbers(manifest.operators, holding, job)
     for uid in sorted(set(manifest.operators) - set(specs)):
         _drop_operator(manifest.operators[uid], allow_dropped, report)
     for uid, (parallelism, operator) in specs.items():

@@ -261,6 +261,37 @@ def test_a_state_may_not_be_called_like_in_flight_rows_in_unaligned_mode() -> No
         env.plan()
 
 
+def test_the_uid_of_an_operator_that_had_none_can_be_written_down() -> None:
+    def written(rows: Any) -> Any:
+        mapped = rows.map(tuple, ROW, uid="new").rebalance().map(tuple, ROW, uid="map-1")
+        return mapped.key_by("key").process(Seen(), ROW, uid="s")
+
+    assert set(taken(epoch_of(unnamed), planned(written))) == {"map-1", "s"}
+
+
+def counted(*uids: str | None) -> Callable[[Any], Any]:
+    """A program with keyed operators in a row."""
+
+    def build(rows: Any) -> Any:
+        for uid in uids:
+            rows = rows.key_by("key").process(Seen(), ROW, uid=uid)
+        return rows
+
+    return build
+
+
+one_unnamed = counted(None)
+
+
+def test_state_is_not_given_to_another_operator_that_has_its_number_now() -> None:
+    stored = epoch_of(one_unnamed)
+    with pytest.raises(RestoreError, match=r"'process-1' has no uid .*Write uid='process-1' at"):
+        plan_restore(stored, planned(counted(None, None)), frozenset())
+    for same in (one_unnamed, counted("new", "process-1"), counted(None, "new")):
+        states = plan_restore(stored, planned(same, 3, "exactly_once"), frozenset()).states
+        assert states["process-1", 0].chain
+
+
 # ---------------------------------------------------------------- figures
 
 
