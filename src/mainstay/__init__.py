@@ -9,6 +9,9 @@ from mainstay.api.job import Job
 from mainstay.api.options import Restart, Snapshots
 from mainstay.api.stream import KeyedStream, Stream
 from mainstay.api.watermark import Watermark
+from mainstay.runtime.epochs import EpochRecord
+from mainstay.runtime.messages import Figures, TaskMetrics
+from mainstay.runtime.status import AttemptRecord, Problem, Recovery
 from mainstay.state.declaration import (
     AggregatingState,
     ListState,
@@ -24,8 +27,11 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AggregatingState",
+    "AttemptRecord",
     "CoKeyedProcess",
     "Environment",
+    "EpochRecord",
+    "Figures",
     "Job",
     "KeyedBatchProcess",
     "KeyedProcess",
@@ -34,12 +40,15 @@ __all__ = [
     "MapState",
     "Migration",
     "OperatorListState",
+    "Problem",
     "Process",
+    "Recovery",
     "ReducingState",
     "Restart",
     "RocksDB",
     "Snapshots",
     "Stream",
+    "TaskMetrics",
     "Ttl",
     "ValueState",
     "Watermark",

@@ -28,6 +28,7 @@ from mainstay.runtime.operators.rows import Make
 from mainstay.runtime.operators.sink import SinkOperator
 from mainstay.runtime.operators.source import SourceOperator
 from mainstay.runtime.options import JobOptions, RestartOptions, SnapshotOptions
+from mainstay.runtime.record_list import RecordList
 from mainstay.runtime.spec import JobSpec, Tuning
 from mainstay.runtime.status import AttemptRecord
 from mainstay.schema import format_schema
@@ -62,12 +63,14 @@ class Result:
         return committed_state(self.storage, self.job, uid, name)
 
     @property
-    def snapshots(self) -> list[EpochRecord]:
-        return self.simulation.records
+    def snapshots(self) -> RecordList[EpochRecord]:
+        """The epochs, oldest first, as ``job.snapshots()`` gives them."""
+        return RecordList("epochs", self.simulation.records)
 
     @property
-    def attempts(self) -> list[AttemptRecord]:
-        return self.simulation.attempts
+    def attempts(self) -> RecordList[AttemptRecord]:
+        """The attempts, as ``job.attempts()`` gives them."""
+        return RecordList("attempts", self.simulation.attempts)
 
 
 def run(
