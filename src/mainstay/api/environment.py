@@ -92,7 +92,7 @@ class Environment:
                 "mainstay.connectors, of your own subclass of mainstay.connectors.Source, or of a "
                 "DataSource of PySpark."
             )
-        schema = getattr(source, "schema", None)
+        schema = _schema_of(source, where)
         if not isinstance(schema, pa.Schema) or checked_schema(schema, where) != schema:
             raise GraphError(
                 f"{where}: the schema of {type(source).__name__} is {schema!r}. It must be a "
@@ -216,6 +216,14 @@ def _start_on_spark(name: str, spec: JobSpec, session: Any, settings: dict[str, 
             'run in this process: Environment(spark="embedded").'
         ) from error
     return start_on_spark(name, spec, session=session, **settings)
+
+
+def _schema_of(source: Source, where: str) -> Any:
+    """The schema of a source, which may have to look for it."""
+    try:
+        return getattr(source, "schema", None)
+    except GraphError as error:
+        raise GraphError(f"{where}: {error}") from error
 
 
 def _expected(value: Any, cls: type[Setting], name: str, example: str) -> Setting | None:

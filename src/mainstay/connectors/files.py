@@ -38,6 +38,7 @@ import os
 import zlib
 from collections.abc import Collection, Generator, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from glob import glob, has_magic
 from time import monotonic
 from typing import Any
@@ -109,10 +110,25 @@ class Files(Source):
         Malformed.check(malformed, "Files")
         self.malformed = malformed
         self.malformed_column = Malformed.column_of(malformed)
-        self.row_schema = self._schema_of_first() if schema is None else to_schema(schema)
-        self.schema = Malformed.with_column(self.row_schema, malformed)
-        if format is not None:
-            check_types(self.row_schema, format, GraphError)
+        if schema is not None:
+            # In the place of the properties below, which look into the first file.
+            self.row_schema = self._checked(to_schema(schema))
+            self.schema = Malformed.with_column(self.row_schema, malformed)
+
+    @cached_property
+    def row_schema(self) -> pa.Schema:
+        """The schema of the files, without what tells of malformed records."""
+        return self._checked(self._schema_of_first())
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The schema of the source's rows; asked for when the source is added to a job."""
+        return Malformed.with_column(self.row_schema, self.malformed)
+
+    def _checked(self, schema: pa.Schema) -> pa.Schema:
+        if self.format is not None:
+            check_types(schema, self.format, GraphError)
+        return schema
 
     def plan(self, seen: frozenset[str]) -> Sequence[Split]:
         began_at = monotonic()
