@@ -4,6 +4,7 @@ from mainstay import connectors, errors, spark
 from mainstay.api.aggregates import collect, count, first, last, max, mean, min, sum
 from mainstay.api.backends import RocksDB
 from mainstay.api.environment import Environment
+from mainstay.api.expressions import Column, col, lit
 from mainstay.api.functions import CoKeyedProcess, KeyedBatchProcess, KeyedProcess, Process
 from mainstay.api.job import Job
 from mainstay.api.options import Restart, Snapshots
@@ -29,6 +30,7 @@ __all__ = [
     "AggregatingState",
     "AttemptRecord",
     "CoKeyedProcess",
+    "Column",
     "Environment",
     "EpochRecord",
     "Figures",
@@ -52,12 +54,14 @@ __all__ = [
     "Ttl",
     "ValueState",
     "Watermark",
+    "col",
     "collect",
     "connectors",
     "count",
     "errors",
     "first",
     "last",
+    "lit",
     "max",
     "mean",
     "min",

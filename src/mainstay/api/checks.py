@@ -47,7 +47,11 @@ def check_callable(function: Any, where: str, *, rows: int = 1, may_yield: bool 
             "process(...) or process_batches(...) with an instance of it."
         )
     if not callable(function):
-        raise GraphError(f"{where} needs a function, not {function!r}.")
+        hint = ' A text is no condition: write ms.col("amount") > 5, or a lambda.'
+        raise GraphError(
+            f"{where} needs a function, not {function!r}."
+            f"{hint if isinstance(function, str) else ''}"
+        )
     if names := [info.name for info in declarations_of(function)]:
         raise GraphError(
             f"{where}: {_name(function)} declares state ({', '.join(names)}), which a plain "
@@ -69,7 +73,7 @@ def check_filter(condition: pc.Expression, schema: pa.Schema, where: str) -> Non
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise GraphError(
             f"{where}: {condition} cannot filter rows of {format_schema(schema)!r}: {error}. Write "
-            'a comparison of its columns, as in pc.field("amount") > 5.'
+            'a comparison of its columns, as in ms.col("amount") > 5.'
         ) from error
 
 
