@@ -37,10 +37,12 @@ from mainstay.runtime.operators.source import SPLITS, SourceOperator
 from mainstay.runtime.options import RestoreOptions
 from mainstay.runtime.origin import place_of
 from mainstay.runtime.spec import Forward, JobSpec
+from mainstay.spelling import did_you_mean
 
 Setting = TypeVar("Setting")
 
 
+_STARTS = ("new", "latest", "latest-or-new")
 EMBEDDED = "embedded"
 """In the place of a Spark session: run the job in this process, without Spark."""
 
@@ -242,7 +244,7 @@ def _origin_of(restore: Any) -> str | None:
     """The place that is meant, where a path or URL was given and not one of the words."""
     if isinstance(restore, os.PathLike):
         restore = os.fspath(restore)
-    if not isinstance(restore, str) or restore in ("new", "latest", "latest-or-new"):
+    if not isinstance(restore, str) or restore in _STARTS:
         return None
     if "://" in restore:
         return restore
@@ -255,10 +257,11 @@ def _restore_options(restore: Any, allow_dropped: Any, fall_back: bool) -> Resto
     origin = _origin_of(restore)
     start = "new" if restore is None or origin is not None else restore
     is_epoch = isinstance(start, int) and not isinstance(start, bool) and start > 0
-    if not is_epoch and start not in ("new", "latest", "latest-or-new"):
+    if not is_epoch and start not in _STARTS:
         raise GraphError(
             f'restore={restore!r} is unknown. Use "latest", "latest-or-new", the number of an '
             'epoch, the path of a savepoint ("./folder"), or leave it out to start fresh.'
+            f"{did_you_mean(restore, _STARTS)}"
         )
     is_list = isinstance(allow_dropped, list | tuple | set | frozenset)
     if not is_list or not all(isinstance(name, str) and "." in name for name in allow_dropped):

@@ -62,6 +62,7 @@ from mainstay.errors import GraphError, SchemaError, SourceError
 from mainstay.runtime.connector import Json, Polled, Source, Split, SplitReader
 from mainstay.schema import to_schema
 from mainstay.snapshot.object_storage import open_storage
+from mainstay.spelling import did_you_mean
 
 TEMPORARY = (".tmp", ".part", ".inprogress", "._COPYING_")
 """How names end under which other programs write files that they will rename."""
@@ -98,6 +99,7 @@ class Files(Source):
         if format not in (None, *READERS):
             raise GraphError(
                 f"Files(format={format!r}): the formats are {', '.join(sorted(READERS))}."
+                f"{did_you_mean(format, READERS)}"
             )
         if not isinstance(batch_rows, int) or isinstance(batch_rows, bool) or batch_rows < 1:
             raise GraphError(f"Files(batch_rows={batch_rows!r}) must be a number of at least 1.")

@@ -33,6 +33,7 @@ from mainstay.spark.session import check_python, is_local_master
 from mainstay.spark.state_columns import StateColumns
 from mainstay.spark.state_filters import groups_left
 from mainstay.spark.state_reading import LATEST, Origin, StateSlice, StateView, UnitsSlice
+from mainstay.spelling import did_you_mean
 
 FORMAT = "mainstay"
 PUSHDOWN_CONF = "spark.sql.python.filterPushdown.enabled"
@@ -191,6 +192,12 @@ class StateDataSource(DataSource):
 
 def view_of(options: Mapping[str, str]) -> StateView:
     """The state that options name."""
+    for name in options:
+        if name not in _OPTIONS:
+            raise GraphError(
+                f'format("{FORMAT}") has no option {name!r}; its options are '
+                f"{', '.join(_OPTIONS)}.{did_you_mean(name, _OPTIONS)}"
+            )
     for name in ("path", "operator", "state"):
         if not options.get(name):
             raise GraphError(

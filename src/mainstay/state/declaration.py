@@ -25,6 +25,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NoReturn, Protocol
 
 from mainstay.errors import GraphError, MainstayError
+from mainstay.spelling import did_you_mean, one_of
 from mainstay.state.freezing import check_map_key
 from mainstay.state.migration import Migration
 from mainstay.state.ttl import Ttl
@@ -332,7 +333,8 @@ class OperatorListState(StateDeclaration):
     ) -> None:
         if redistribute not in REDISTRIBUTIONS:
             raise GraphError(
-                f"redistribute={redistribute!r} is unknown; choose one of {REDISTRIBUTIONS}."
+                f"redistribute={redistribute!r} is unknown; choose one of "
+                f"{one_of(REDISTRIBUTIONS)}.{did_you_mean(redistribute, REDISTRIBUTIONS)}"
             )
         super().__init__(value_type, migrate=migrate)
         self.redistribute = redistribute
