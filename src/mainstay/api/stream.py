@@ -78,7 +78,7 @@ class Stream:
     def map(
         self,
         function: Callable[[Any], Any],
-        schema: Any,
+        schema: Any = None,
         *,
         uid: str | None = None,
         parallelism: int | None = None,
@@ -93,7 +93,7 @@ class Stream:
     def flat_map(
         self,
         function: Callable[[Any], Any],
-        schema: Any,
+        schema: Any = None,
         *,
         uid: str | None = None,
         parallelism: int | None = None,
@@ -126,6 +126,11 @@ class Stream:
             check_filter(condition, self.schema, where)
             factory = Make(FilterExpression, (condition,))
         else:
+            if isinstance(condition, str):
+                raise GraphError(
+                    f"{where}: a text such as {condition!r} is no condition. Write "
+                    'ms.col("amount") > 5, or lambda row: row.amount > 5.'
+                )
             check_callable(condition, where)
             factory = Make(FilterRows, (condition, self.schema))
         return self._then("filter", factory, self.schema, uid, parallelism)
@@ -148,7 +153,7 @@ class Stream:
     def map_batches(
         self,
         function: Callable[[pa.RecordBatch], Any],
-        schema: Any,
+        schema: Any = None,
         *,
         uid: str | None = None,
         parallelism: int | None = None,
@@ -162,7 +167,7 @@ class Stream:
     def process(
         self,
         function: Process,
-        schema: Any,
+        schema: Any = None,
         *,
         uid: str | None = None,
         parallelism: int | None = None,
@@ -449,7 +454,7 @@ class KeyedStream(Stream):
     def process(  # type: ignore[override]
         self,
         function: KeyedProcess,
-        schema: Any,
+        schema: Any = None,
         *,
         uid: str | None = None,
         parallelism: int | None = None,
@@ -465,7 +470,7 @@ class KeyedStream(Stream):
     def process_batches(
         self,
         function: KeyedBatchProcess,
-        schema: Any,
+        schema: Any = None,
         *,
         uid: str | None = None,
         parallelism: int | None = None,

@@ -39,7 +39,8 @@ def check_settings(mode: str, max_parallelism: int) -> None:
     """Settings that concern no operator in particular."""
     if mode not in MODES:
         raise GraphError(
-            f"mode={mode!r} is unknown; choose one of {', '.join(MODES)}.{did_you_mean(mode, MODES)}"
+            f"mode={mode!r} is unknown; choose one of {', '.join(MODES)}."
+            + did_you_mean(mode, MODES)
         )
     if not 1 <= max_parallelism <= MAX_MAX_PARALLELISM:
         raise GraphError(
