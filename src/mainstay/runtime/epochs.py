@@ -45,13 +45,14 @@ class EpochRecord:
         )
 
     def cells(self) -> dict[str, str]:
-        figures = self.figures.values()
+        # Of old epochs the figures are not kept.
+        aligned = [each.alignment_s for each in self.figures.values()]
         return {
             "epoch": str(self.epoch),
             "status": self.status,
             "triggered (UTC)": shown_time(self.triggered_at),
             "duration": f"{self.duration_s:.3f} s",
-            "alignment": f"{max((each.alignment_s for each in figures), default=0.0):.3f} s",
+            "alignment": f"{max(aligned):.3f} s" if aligned else "",
             "size": shown_size(self.size_bytes),
             "attempt": str(self.attempt),
             "reason": self.reason,

@@ -12,6 +12,8 @@ from typing import Any, Protocol, SupportsIndex, TypeVar, overload
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 _LONGEST = 60
+_MOST = 50
+"""Rows that are shown: the last ones."""
 
 
 class Shown(Protocol):
@@ -49,16 +51,21 @@ class RecordList(list[Record]):
             return f"no {self._what} yet"
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         padded = (map(str.ljust, line, widths) for line in lines)
-        return "\n".join("  ".join(cells).rstrip() for cells in padded)
+        return "\n".join([*self._left_out(), *("  ".join(cells).rstrip() for cells in padded)])
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
         head, *rows = self._lines() or [[f"no {self._what} yet"]]
-        return f"<table><tr>{_cells('th', head)}</tr>{''.join(map(_row, rows))}</table>"
+        table = f"<table><tr>{_cells('th', head)}</tr>{''.join(map(_row, rows))}</table>"
+        return "".join([*map(escape, self._left_out()), table])
+
+    def _left_out(self) -> list[str]:
+        more = len(self) - _MOST
+        return [f"the last {_MOST} of {len(self):,} {self._what}:"] if more > 0 else []
 
     def _lines(self) -> list[list[str]]:
         """The head and the rows, without columns in which there is nothing."""
-        rows = [record.cells() for record in self]
+        rows = [record.cells() for record in self[-_MOST:]]
         names = [name for name in (rows[0] if rows else ()) if any(row[name] for row in rows)]
         return [names, *([_short(row[name]) for name in names] for row in rows)] if rows else []
 

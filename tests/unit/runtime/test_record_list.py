@@ -40,6 +40,20 @@ def test_columns_in_which_there_is_nothing_are_left_out() -> None:
     assert "reason" not in repr(RecordList("epochs", [DONE]))
 
 
+def test_of_many_records_the_last_are_shown() -> None:
+    many = RecordList("epochs", [DONE] * 2000 + [FAILED])
+    first, *lines = repr(many).splitlines()
+    assert first == "the last 50 of 2,001 epochs:"
+    assert len(lines) == 51
+    assert "failed" in lines[-1]
+    assert many._repr_html_().startswith("the last 50 of 2,001 epochs:<table>")
+
+
+def test_what_was_not_kept_of_an_epoch_is_not_shown_as_zero() -> None:
+    assert DONE.cells()["alignment"] == "0.125 s"
+    assert FAILED.cells()["alignment"] == ""
+
+
 def test_a_long_reason_stays_on_its_line() -> None:
     lines = repr(RecordList("attempts", [AttemptRecord(1, None, 0.0, reason="x" * 500)]))
     assert max(map(len, lines.splitlines())) < 140
