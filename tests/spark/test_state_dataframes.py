@@ -132,6 +132,8 @@ def test_the_data_source_is_read_with_options(spark: Any, half_way: HalfWay) -> 
     assert by_key(frame, "total") == {key: sum(numbers) for key, numbers in BY_KEY.items()}
     with pytest.raises(Exception, match="needs the option 'state'"):
         spark.read.format("mainstay").options(path=half_way.saved, operator="all").load()
+    with pytest.raises(Exception, match=r"no option 'epock'.*Did you mean 'epoch'"):
+        spark.read.format("mainstay").options(**options, epock="3").load()
 
 
 # ---------------------------------------------------------------- one key
