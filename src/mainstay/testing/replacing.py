@@ -75,10 +75,19 @@ class ReplacingEnvironment(Environment):
                 f"replace the source {uid!r}.{did_you_mean(uid, self._inputs)})"
             ) from error
 
-    def from_dataframe(self, df: Any, *, uid: str, parallelism: int | None = None) -> Stream:
+    def from_dataframe(
+        self,
+        df: Any,
+        *,
+        uid: str,
+        parallelism: int | None = None,
+        allow_changed_query: bool = False,
+    ) -> Stream:
         """A DataFrame that is replaced is not looked at; there may be no Spark."""
         if uid not in self._inputs:
-            return super().from_dataframe(df, uid=uid, parallelism=parallelism)
+            return super().from_dataframe(
+                df, uid=uid, parallelism=parallelism, allow_changed_query=allow_changed_query
+            )
         return super().source(self._inputs[uid], uid=uid, parallelism=parallelism)
 
 
