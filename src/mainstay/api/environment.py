@@ -37,10 +37,12 @@ from mainstay.runtime.operators.source import SPLITS, SourceOperator
 from mainstay.runtime.options import RestoreOptions
 from mainstay.runtime.origin import place_of
 from mainstay.runtime.spec import Forward, JobSpec
+from mainstay.spelling import did_you_mean
 
 Setting = TypeVar("Setting")
 
 
+_STARTS = ("new", "latest", "latest-or-new")
 EMBEDDED = "embedded"
 """In the place of a Spark session: run the job in this process, without Spark."""
 
@@ -92,7 +94,7 @@ class Environment:
                 "mainstay.connectors, of your own subclass of mainstay.connectors.Source, or of a "
                 "DataSource of PySpark."
             )
-        schema = getattr(source, "schema", None)
+        schema = _schema_of(source, where)
         if not isinstance(schema, pa.Schema) or checked_schema(schema, where) != schema:
             raise GraphError(
                 f"{where}: the schema of {type(source).__name__} is {schema!r}. It must be a "
@@ -227,6 +229,14 @@ def _start_on_spark(name: str, spec: JobSpec, session: Any, settings: dict[str, 
     return start_on_spark(name, spec, session=session, **settings)
 
 
+def _schema_of(source: Source, where: str) -> Any:
+    """The schema of a source, which may have to look for it."""
+    try:
+        return getattr(source, "schema", None)
+    except GraphError as error:
+        raise GraphError(f"{where}: {error}") from error
+
+
 def _expected(value: Any, cls: type[Setting], name: str, example: str) -> Setting | None:
     if value is not None and not isinstance(value, cls):
         raise GraphError(f"{name}={value!r} must be a {cls.__name__}, as in {name}={example}.")
@@ -243,7 +253,7 @@ def _origin_of(restore: Any) -> str | None:
     """The place that is meant, where a path or URL was given and not one of the words."""
     if isinstance(restore, os.PathLike):
         restore = os.fspath(restore)
-    if not isinstance(restore, str) or restore in ("new", "latest", "latest-or-new"):
+    if not isinstance(restore, str) or restore in _STARTS:
         return None
     if "://" in restore:
         return restore
@@ -256,10 +266,11 @@ def _restore_options(restore: Any, allow_dropped: Any, fall_back: bool) -> Resto
     origin = _origin_of(restore)
     start = "new" if restore is None or origin is not None else restore
     is_epoch = isinstance(start, int) and not isinstance(start, bool) and start > 0
-    if not is_epoch and start not in ("new", "latest", "latest-or-new"):
+    if not is_epoch and start not in _STARTS:
         raise GraphError(
             f'restore={restore!r} is unknown. Use "latest", "latest-or-new", the number of an '
             'epoch, the path of a savepoint ("./folder"), or leave it out to start fresh.'
+            f"{did_you_mean(restore, _STARTS)}"
         )
     is_list = isinstance(allow_dropped, list | tuple | set | frozenset)
     if not is_list or not all(isinstance(name, str) and "." in name for name in allow_dropped):

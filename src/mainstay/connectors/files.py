@@ -38,6 +38,7 @@ import os
 import zlib
 from collections.abc import Collection, Generator, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from glob import glob, has_magic
 from time import monotonic
 from typing import Any
@@ -61,6 +62,7 @@ from mainstay.errors import GraphError, SchemaError, SourceError
 from mainstay.runtime.connector import Json, Polled, Source, Split, SplitReader
 from mainstay.schema import to_schema
 from mainstay.snapshot.object_storage import open_storage
+from mainstay.spelling import did_you_mean
 
 TEMPORARY = (".tmp", ".part", ".inprogress", "._COPYING_")
 """How names end under which other programs write files that they will rename."""
@@ -97,6 +99,7 @@ class Files(Source):
         if format not in (None, *READERS):
             raise GraphError(
                 f"Files(format={format!r}): the formats are {', '.join(sorted(READERS))}."
+                f"{did_you_mean(format, READERS)}"
             )
         if not isinstance(batch_rows, int) or isinstance(batch_rows, bool) or batch_rows < 1:
             raise GraphError(f"Files(batch_rows={batch_rows!r}) must be a number of at least 1.")
@@ -109,10 +112,25 @@ class Files(Source):
         Malformed.check(malformed, "Files")
         self.malformed = malformed
         self.malformed_column = Malformed.column_of(malformed)
-        self.row_schema = self._schema_of_first() if schema is None else to_schema(schema)
-        self.schema = Malformed.with_column(self.row_schema, malformed)
-        if format is not None:
-            check_types(self.row_schema, format, GraphError)
+        if schema is not None:
+            # In the place of the properties below, which look into the first file.
+            self.row_schema = self._checked(to_schema(schema))
+            self.schema = Malformed.with_column(self.row_schema, malformed)
+
+    @cached_property
+    def row_schema(self) -> pa.Schema:
+        """The schema of the files, without what tells of malformed records."""
+        return self._checked(self._schema_of_first())
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The schema of the source's rows; asked for when the source is added to a job."""
+        return Malformed.with_column(self.row_schema, self.malformed)
+
+    def _checked(self, schema: pa.Schema) -> pa.Schema:
+        if self.format is not None:
+            check_types(schema, self.format, GraphError)
+        return schema
 
     def plan(self, seen: frozenset[str]) -> Sequence[Split]:
         began_at = monotonic()

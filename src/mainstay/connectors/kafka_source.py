@@ -33,6 +33,7 @@ from mainstay.connectors.kafka_records import METADATA, Records
 from mainstay.connectors.malformed import Malformed
 from mainstay.errors import GraphError, SourceError
 from mainstay.runtime.connector import Json, Source, Split, SplitReader
+from mainstay.spelling import did_you_mean
 
 Place = tuple[str, int]
 _OURS = ("group.id", "enable.auto.commit", "enable.partition.eof", "auto.offset.reset")
@@ -173,7 +174,7 @@ def _checked(name: str, given: Any) -> Any:
         return {topic: dict(offsets) for topic, offsets in given.items()}
     raise GraphError(
         f'KafkaSource({name}={given!r}) must be "earliest", "latest", a datetime, or offsets as in '
-        '{"orders": {0: 42}}.'
+        f'{{"orders": {{0: 42}}}}.{did_you_mean(given, ("earliest", "latest"))}'
     )
 
 

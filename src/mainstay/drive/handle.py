@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from html import escape
 
 from mainstay.drive.background import end_threads
 from mainstay.drive.problems import ProblemLog
@@ -19,6 +20,7 @@ from mainstay.runtime.coordinator import Coordinator
 from mainstay.runtime.epochs import EpochRecord
 from mainstay.runtime.halting import Done
 from mainstay.runtime.messages import TaskMetrics
+from mainstay.runtime.record_list import RecordList
 from mainstay.runtime.status import AttemptRecord, Problem
 
 GLANCE_S = 0.25
@@ -115,12 +117,12 @@ class JobHandle:
         """What each subtask of the running attempt has done so far."""
         return self.coordinator.metrics()
 
-    def problems(self) -> list[Problem]:
+    def problems(self) -> RecordList[Problem]:
         """What the running job waits for outside, such as a sink's target that does not answer.
 
         It goes on by itself when that is over. ``str`` of a problem is a line for people.
         """
-        return self.coordinator.problems()
+        return RecordList("problems", self.coordinator.problems())
 
     def cancel(self) -> None:
         """End the job, whatever it waits for. The last complete epoch can be restored."""
@@ -191,9 +193,9 @@ class JobHandle:
             raise JobFailedError(f"job {self.name!r} is over ({self.status})") from cause
         answer.result()
 
-    def snapshots(self) -> list[EpochRecord]:
+    def snapshots(self) -> RecordList[EpochRecord]:
         """The epochs so far, oldest first, with what each subtask measured."""
-        return list(self.coordinator.records)
+        return RecordList("epochs", self.coordinator.records)
 
     @property
     def restored(self) -> tuple[str, ...]:
@@ -205,6 +207,22 @@ class JobHandle:
         attempts = self.coordinator.attempts
         return attempts[0].report if attempts else ()
 
-    def attempts(self) -> list[AttemptRecord]:
+    def attempts(self) -> RecordList[AttemptRecord]:
         """The attempts so far, with what each was restored from and why it ended."""
-        return list(self.coordinator.attempts)
+        return RecordList("attempts", self.coordinator.attempts)
+
+    # ------------------------------------------------------------ for people
+
+    def __repr__(self) -> str:
+        return f"<Job {self.name!r}: {self._standing()}>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        problems = "".join(f"<br>{escape(str(problem))}" for problem in self.problems())
+        return f"<b>{escape(self.name)}</b>: {escape(self._standing())}{problems}"
+
+    def _standing(self) -> str:
+        complete = (each.epoch for each in self.snapshots() if each.status == "complete")
+        last = max(complete, default=None)
+        epoch = "no epoch yet" if last is None else f"epoch {last}"
+        return f"{self.status}, {epoch}, parallelism {self.parallelism}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol, TextIO
 
 from mainstay.runtime.epochs import EpochRecord
@@ -16,9 +17,9 @@ class Watched(Protocol):
 
     @property
     def status(self) -> str: ...
-    def snapshots(self) -> list[EpochRecord]: ...
+    def snapshots(self) -> Sequence[EpochRecord]: ...
     def metrics(self) -> dict[tuple[str, int], TaskMetrics]: ...
-    def problems(self) -> list[Problem]: ...
+    def problems(self) -> Sequence[Problem]: ...
 
 
 class ProgressLine:
@@ -38,13 +39,17 @@ class ProgressLine:
         self._out.flush()
 
     def text(self, now: float) -> str:
-        """Status, rows, rate, the last epoch, and what the job waits for."""
-        rows = sum(figures.rows for figures in self._job.metrics().values())
+        """Status, rows that the sources emitted, rate, last epoch, what the job waits for."""
+        rows = sum(each.rows for each in self._job.metrics().values() if each.is_source)
         rate = 0.0
         if self._at is not None and now > self._at:
             rate = max(0.0, (rows - self._rows) / (now - self._at))
         self._rows, self._at = rows, now
-        parts = [f"{self._job.name}: {self._job.status}", f"{rows:,} rows", f"{rate:,.0f} rows/s"]
+        parts = [
+            f"{self._job.name}: {self._job.status}",
+            f"{rows:,} rows in",
+            f"{rate:,.0f} rows/s",
+        ]
         complete = [record for record in self._job.snapshots() if record.status == "complete"]
         if complete:
             last = complete[-1]

@@ -252,6 +252,8 @@ class TaskMetrics:
     """How far event time has come, where a source makes watermarks."""
     queued_rows: int = 0
     """Rows on their way back to the head of a loop."""
+    is_source: bool = False
+    """Whether its rows are what a source has emitted: the input of the job."""
 
 
 @dataclass(frozen=True, slots=True)

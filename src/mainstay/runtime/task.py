@@ -459,7 +459,14 @@ class Task:
     def metrics(self) -> TaskMetrics:
         skipped = self._head.skipped if isinstance(self._head, SourceOperator) else 0
         queued = self._head.feedback.rows if isinstance(self._head, LoopHead) else 0
-        return TaskMetrics(self._rows, not self._has_room(), skipped, self.watermark_us, queued)
+        return TaskMetrics(
+            self._rows,
+            not self._has_room(),
+            skipped,
+            self.watermark_us,
+            queued,
+            self.spec.is_source,
+        )
 
     def deadline(self) -> float | None:
         # A source that may not run has no say in when to look again.

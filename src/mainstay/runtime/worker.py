@@ -266,6 +266,8 @@ class Worker:
             case Credit(_, channel, size_bytes):
                 self._senders[channel].grant(size_bytes)
             case Trigger(_, epoch, is_last):
+                # So that what is known at the end of a job is known of all of it.
+                self._metrics_at = self._ports.clock.monotonic()
                 for task in self._source_tasks():
                     task.on_trigger(epoch, is_last=is_last)
                 for task in self.tasks:

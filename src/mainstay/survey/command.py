@@ -11,6 +11,7 @@ from typing import Any
 from rich.console import Console
 
 from mainstay.errors import RestoreError
+from mainstay.runtime.record_list import shown_size as size
 from mainstay.snapshot.listing import ListedStorage
 from mainstay.snapshot.manifest import FileRef
 from mainstay.snapshot.object_storage import open_existing
@@ -208,7 +209,7 @@ class _Snapshots(_Report):
             show.show_orphans(self._console, orphans)
         removed = False
         if self._request.remove_orphans and orphans.files:
-            asked = f"{show.count(len(orphans.files), 'file')}, {show.size(orphans.size_bytes)}"
+            asked = f"{show.count(len(orphans.files), 'file')}, {size(orphans.size_bytes)}"
             if orphans.unsure is not None or self._confirm(f"Remove {asked}?"):
                 remove_orphans(self._storage, orphans)
                 removed = True

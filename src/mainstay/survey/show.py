@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from mainstay.runtime.record_list import shown_size as size
 from mainstay.snapshot.listing import StoredFile
 from mainstay.snapshot.savepoint import Savepoint
 from mainstay.snapshot.statistics import EpochStatistics
@@ -18,16 +19,6 @@ from mainstay.snapshot.survey_orphans import Orphans
 from mainstay.snapshot.survey_state import OperatorSurvey, Spread, StateSurvey
 
 _SHOWN_FILES = 20
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
-
-
-def size(size_bytes: float) -> str:
-    """A number of bytes for people."""
-    power = 0
-    while size_bytes >= 1024 and power < len(_UNITS) - 1:
-        size_bytes /= 1024
-        power += 1
-    return f"{size_bytes:,.1f} {_UNITS[power]}" if power else f"{size_bytes:.0f} B"
 
 
 def when(seconds: float | None) -> str:

@@ -34,7 +34,11 @@ class Job:
         return [EpochRecord(Epoch(3), 1, "complete", 0.0, 0.25, 4096)]
 
     def metrics(self) -> dict[tuple[str, int], TaskMetrics]:
-        return {("in", 0): TaskMetrics(self.rows), ("in", 1): TaskMetrics(500)}
+        return {
+            ("in", 0): TaskMetrics(self.rows, is_source=True),
+            ("in", 1): TaskMetrics(500, is_source=True),
+            ("totals", 0): TaskMetrics(10 * self.rows),
+        }
 
 
 def test_nothing_is_written_where_there_is_no_terminal() -> None:
@@ -45,13 +49,13 @@ def test_nothing_is_written_where_there_is_no_terminal() -> None:
     assert out.getvalue() == ""
 
 
-def test_the_line_shows_rows_rate_and_the_last_epoch() -> None:
+def test_the_line_shows_the_rows_of_the_sources_their_rate_and_the_last_epoch() -> None:
     job = Job()
     line = ProgressLine(job, Terminal())
     line.text(1.0)
     job.rows = 3000
     text = line.text(3.0)
-    assert text == "totals: running  3,500 rows  1,000 rows/s  epoch 3 in 0.25 s, 4,096 bytes"
+    assert text == "totals: running  3,500 rows in  1,000 rows/s  epoch 3 in 0.25 s, 4,096 bytes"
 
 
 def test_the_line_shows_what_the_job_waits_for() -> None:
