@@ -48,11 +48,17 @@ class Job(Protocol):
         """What each subtask, named by its task and number, has done in the running attempt."""
 
     def snapshots(self) -> list[EpochRecord]:
-        """The epochs so far, oldest first, with what each subtask measured."""
+        """The epochs so far, oldest first, with what each subtask measured.
+
+        Of a job that had finished and has nothing new to read, the last epoch that it had.
+        """
 
     @property
     def restored(self) -> tuple[str, ...]:
-        """What the job went on from when it was started, a line for each state."""
+        """What the job went on from when it was started, a line for each state.
+
+        For a job that had finished and has no new input: when that was, and what would be new.
+        """
 
     def attempts(self) -> list[AttemptRecord]:
         """The attempts so far, with what each was restored from and why it ended."""

@@ -11,6 +11,10 @@ cast to the schema; other columns of a file are left out. Files must not change 
 them: one that has another size than when it was planned is refused, because what was read of it
 could not be read again.
 
+A job that has finished and is started again reads the files that are new, as one that was stopped
+does. A file is known by its path: one that was moved is a new file, one that is gone is nothing.
+One that was read and has another size now, or begins or ends with other bytes, is refused.
+
 A record of CSV or JSON that does not fit the schema ends the job with its file and line, or with
 ``malformed="skip"`` is left out and counted, or with ``malformed="side"`` stays, in the column
 ``_malformed``.
@@ -36,7 +40,7 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Collection, Generator, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from glob import glob, has_magic
 from time import monotonic
@@ -66,6 +70,8 @@ TEMPORARY = (".tmp", ".part", ".inprogress", "._COPYING_")
 """How names end under which other programs write files that they will rename."""
 
 REPLAN_S = 1.0
+MARKED_BYTES = 4096
+"""How much of the beginning and of the end of a file tells whether it has changed."""
 LISTING_SHARE = 0.1
 """The part of the time that may go into looking for files."""
 
@@ -80,6 +86,7 @@ class Files(Source):
 
     may_block = True
     reads_at_once = 4
+    new_input = "files at paths that were not read before"
 
     def __init__(
         self,
@@ -106,6 +113,7 @@ class Files(Source):
         self.bounded = not watch
         self._growing: dict[str, int] = {}
         self._absences = Absences(self.paths)
+        self._spelled: dict[str, str] | None = None
         Malformed.check(malformed, "Files")
         self.malformed = malformed
         self.malformed_column = Malformed.column_of(malformed)
@@ -114,20 +122,31 @@ class Files(Source):
         if format is not None:
             check_types(self.row_schema, format, GraphError)
 
+    def __getstate__(self) -> dict[str, Any]:
+        # Only what plans needs to know the files of earlier starts.
+        return {**self.__dict__, "_spelled": None}
+
     def plan(self, seen: frozenset[str]) -> Sequence[Split]:
         began_at = monotonic()
-        found = self._found(SourceError)
+        found = self._found(SourceError, is_begun=bool(seen))
         took_s = monotonic() - began_at
         self.replan_s = max(REPLAN_S, took_s / LISTING_SHARE)
+        found = self._as_spelled_before(found, seen)
         self._absences.note(found, seen)
+        if seen or not self.bounded:
+            _check_no_merged(path for path in found.keys() - seen if not path.endswith(TEMPORARY))
         sizes = _sizes(found) if self.bounded else self._settled(found, seen)
         formats = {path: self._format_of(path, SourceError) for path in sorted(sizes)}
         for format in sorted(set(formats.values())):
             check_types(self.row_schema, format, SourceError)
         return [
-            Split(path, {"format": format, "size_bytes": sizes[path]})
+            Split(
+                path,
+                {"format": format, "size_bytes": sizes[path]},
+                _mark_of(path, sizes[path]) if self.bounded else None,
+            )
             for path, format in formats.items()
-            if path not in seen
+            if self.bounded or path not in seen
         ]
 
     def forget(self, seen: frozenset[str]) -> Collection[str]:
@@ -138,18 +157,32 @@ class Files(Source):
         place = _Place(split.id, split.data["format"], split.data["size_bytes"])
         return _FileReader(place, self.row_schema, self.batch_rows, offset or 0, self.malformed)
 
-    def _found(self, error: type[Exception]) -> dict[str, bool]:
-        """The files there are, and of each whether it is known to be whole."""
+    def _found(self, error: type[Exception], *, is_begun: bool = False) -> dict[str, bool]:
+        """The files there are, and of each whether it is known to be whole.
+
+        Once files were read they may be removed: there need not be any then.
+        """
         found: dict[str, bool] = {}
         for path in self.paths:
             matches = dict(_files_of(path))
-            if not matches and self.bounded:
+            if not matches and self.bounded and not is_begun:
                 raise error(
                     f"no file matches {path!r} (in {os.getcwd()!r}). Correct the path, or leave "
                     "it out if there may be no such file."
                 )
             found |= matches
         return found
+
+    def _as_spelled_before(self, found: dict[str, bool], seen: frozenset[str]) -> dict[str, bool]:
+        """The files by the names under which an earlier start has read them, where one has."""
+        if self._spelled is None:
+            self._spelled = {os.path.abspath(path): path for path in seen}
+        known = self._spelled
+
+        def name(path: str) -> str:
+            return path if path in seen or not known else known.get(os.path.abspath(path), path)
+
+        return {name(path): is_whole for path, is_whole in found.items()}
 
     def _settled(self, found: dict[str, bool], seen: frozenset[str]) -> dict[str, int]:
         """The sizes of the new files that are whole, or have not grown since the last time."""
@@ -158,8 +191,6 @@ class Files(Source):
             for path, is_whole in found.items()
             if path not in seen and not path.endswith(TEMPORARY)
         }
-        for path in new:
-            _check_is_not_merged(path)
         before, self._growing = self._growing, _sizes(new)
         return {path: n for path, n in self._growing.items() if new[path] or before.get(path) == n}
 
@@ -209,14 +240,15 @@ def _files_of(path: str) -> Iterator[tuple[str, bool]]:
             yield from ((name, False) for name in _files_below(match))
 
 
-def _check_is_not_merged(path: str) -> None:
+def _check_no_merged(paths: Iterable[str]) -> None:
     """A file that stands for others would be read beside them, and every row twice."""
-    if is_merged(os.path.basename(path)):
-        raise SourceError(
-            f"file {path!r} was merged of smaller ones by FileSink(compact=...), and some of them "
-            "may have been read before. Watch a directory that is written without compact=, or "
-            "read it once, without watch=True."
-        )
+    for path in paths:
+        if is_merged(os.path.basename(path)):
+            raise SourceError(
+                f"file {path!r} was merged of smaller ones by FileSink(compact=...), and some of "
+                "them may have been read before. Watch, or read again and again, a directory that "
+                "is written without compact=."
+            )
 
 
 def _sizes(found: dict[str, bool]) -> dict[str, int]:
@@ -229,6 +261,18 @@ def _sizes(found: dict[str, bool]) -> dict[str, int]:
                 "directory with such a log can be neither moved nor thinned out."
             )
     return {path: os.path.getsize(path) for path in found if os.path.isfile(path)}
+
+
+def _mark_of(path: str, size_bytes: int) -> str:
+    """What tells a file from another of the same name, without reading all of it."""
+    try:
+        with open(path, "rb") as file:
+            checksum = zlib.crc32(file.read(MARKED_BYTES))
+            file.seek(max(0, size_bytes - MARKED_BYTES))
+            checksum = zlib.crc32(file.read(MARKED_BYTES), checksum)
+    except OSError as error:
+        raise SourceError(f"file {path!r} cannot be read: {error}.") from error
+    return f"a file of {size_bytes:,} bytes with the checksum {checksum:08x} at its ends"
 
 
 def _files_below(path: str) -> Iterator[str]:

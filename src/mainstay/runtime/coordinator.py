@@ -33,6 +33,7 @@ from mainstay.runtime.claims import Claims
 from mainstay.runtime.epochs import EpochRecord
 from mainstay.runtime.loading import Loaded, choose_first, choose_latest, load
 from mainstay.runtime.messages import Attempt, Epoch, Release, TaskMetrics, WorkerFailed
+from mainstay.runtime.news import News, look_for_news
 from mainstay.runtime.options import JobOptions
 from mainstay.runtime.origin import place_of
 from mainstay.runtime.ports import Ports
@@ -45,7 +46,7 @@ from mainstay.runtime.worker import Deployment
 from mainstay.snapshot.checked import read_manifest
 from mainstay.snapshot.history import Begin, EpochCommitted, History
 from mainstay.snapshot.manifest import FileRef, Manifest
-from mainstay.snapshot.retention import Retention, orphans
+from mainstay.snapshot.retention import Retention, orphans, stored
 from mainstay.state.keygroups import HASH_ID
 
 _SHOWN_AS_IT_IS = (UserFunctionError, JobFailedError, RestoreError, FencedError, SourceError)
@@ -77,6 +78,8 @@ class Coordinator:
         self.error: Exception | None = None
         self.records: list[EpochRecord] = []
         self.attempts: list[AttemptRecord] = []
+        self.report: tuple[str, ...] = ()
+        """What is to be said of a job that had finished and has nothing new to read."""
         self._job = job
         self._options = options
         self._ports = ports
@@ -217,10 +220,12 @@ class Coordinator:
         elif self.attempts and begun is not None and begun.leader != self._leader:
             # Restarting now would take the job away from the leader that replaced this one.
             self._fenced(loaded.history.next_slot - 1)
+        elif begun is not None and begun.job != self._options.name:
+            self._fail_job(_other_job(begun.job, self._options.name))
         elif loaded.damage is not None:
             self._skip_damaged(loaded)
         elif loaded.is_finished and not self.attempts:
-            self._end(Status.FINISHED)
+            self._look_for_news(loaded)
         else:
             self._begin(loaded.history, loaded.manifest, loaded.origin)
 
@@ -233,6 +238,35 @@ class Coordinator:
             return
         self._damaged.add(loaded.chosen.epoch)
         self._load()
+
+    def _look_for_news(self, loaded: Loaded) -> None:
+        """The job had finished: it goes on if there is new input, and says so if there is none."""
+        manifest = loaded.manifest
+        assert manifest is not None
+        try:
+            self._restore_plan(manifest, None)
+        except (RestoreError, GraphError) as error:
+            self._fail_job(error)
+            return
+        storage, job = self._ports.storage, self._job
+
+        def done(news: News) -> None:
+            if self.status.is_final:
+                return
+            if news.sources:
+                self._begin(loaded.history, manifest, None)
+                return
+            self.report = news.report
+            self.records.extend([] if news.last is None else [news.last])
+            self._end(Status.FINISHED)
+
+        def failed(error: Exception) -> None:
+            if isinstance(error, DamagedFileError) and not self.status.is_final:
+                self._skip_damaged(replace(loaded, damage=error))
+            else:
+                self._on_load_failed(error)
+
+        self._ports.background.submit(lambda: look_for_news(storage, job, manifest), done, failed)
 
     def _begin(self, history: History, manifest: Manifest | None, origin: str | None) -> None:
         try:
@@ -294,6 +328,7 @@ class Coordinator:
             self._claims,
             manifest,
             self,
+            plan_again=not self._has_planned(begin, manifest),
         )
         self.status = Status.LAUNCHING
         is_held = self._requests.begun(self._attempt, manifest)
@@ -302,13 +337,25 @@ class Coordinator:
             Deployment(self._job, number, begin.lineage, plan.states, options.tuning, is_held)
         )
 
+    def _has_planned(self, begin: Begin, manifest: Manifest | None) -> bool:
+        """Whether the bounded sources in a manifest are planned for this start of the job.
+
+        Their input is what they have when the job is started: what an attempt of this leader has
+        planned is not planned again, what an earlier start has planned is.
+        """
+        if manifest is None or begin.origin is not None:
+            return False
+        return manifest.attempt >= self.attempts[0].attempt
+
     def _sweep(self, attempt: Attempt) -> None:
         """Delete what older attempts left behind and no kept epoch reaches."""
         storage, retain = self._ports.storage, self._options.snapshots.retain
-        places = [record.manifest for record in self._claims.history.lineage_epochs()][-retain:]
+        lineage = [record.manifest for record in self._claims.history.lineage_epochs()]
         pinned = self._requests.savepoints.pinned()
 
         def work() -> list[tuple[FileRef, Manifest]]:
+            # Where an older epoch was restored, those before it may have been retired long ago.
+            places = stored(storage, lineage)[-retain:]
             kept = [(place, read_manifest(storage, place)) for place in places]
             for path in orphans(storage, kept, attempt, pinned):
                 storage.delete(path)
@@ -450,3 +497,11 @@ class Coordinator:
         begin = self._claims.history.last_begin
         assert begin is not None, "an attempt runs without its begin"
         assert begin.attempt >= self._attempt.number, "an attempt runs before its begin"
+
+
+def _other_job(found: str, asked: str) -> RestoreError:
+    return RestoreError(
+        f"the snapshot directory holds the history of job {found!r}, and this job is {asked!r}. "
+        f"Go on with it under its name, start({found!r}); or give this job a directory of its own, "
+        "and start it from the other's state with restore= and the path of this directory."
+    )

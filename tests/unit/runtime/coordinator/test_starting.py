@@ -355,6 +355,31 @@ def test_epochs_of_earlier_leaders_are_retired_by_later_ones(lead: Lead, world: 
     ]
 
 
+def test_what_came_after_an_older_epoch_is_swept_up_when_that_is_restored(
+    lead: Lead, world: Any
+) -> None:
+    """The epochs before it have been retired long ago: their manifests are not there to be read."""
+    leader = lead("old", retain=2).run()
+    for _ in range(5):
+        leader.complete()
+    assert world.storage.list("epochs/") == [manifest_path(4, 1), manifest_path(5, 1)]
+    lead("B", restore=4, retain=2).start()
+    assert world.storage.list("epochs/") == [manifest_path(4, 1)]
+    kept = world.storage.list("state/")
+    assert kept == [segment_path("totals", 0, 1, "e4"), segment_path("totals", 1, 1, "e4")]
+
+
+def test_an_older_epoch_that_was_restored_is_retired_in_its_turn(lead: Lead, world: Any) -> None:
+    leader = lead("old", retain=2).run()
+    for _ in range(5):
+        leader.complete()
+    again = lead("B", restore=4, retain=2).run()
+    again.complete()
+    again.complete()
+    assert world.storage.list("epochs/") == [manifest_path(6, 2), manifest_path(7, 2)]
+    assert segment_path("totals", 0, 1, "e4") not in world.storage.list("state/")
+
+
 def test_a_sweep_that_fails_does_not_disturb_the_job(lead: Lead, world: Any) -> None:
     with_history(lead)
     leader = lead("B", restore="latest")
