@@ -141,8 +141,7 @@ def _parts(folder: Path, ending: str) -> str:
 
 
 FILES: dict[str, tuple[str, Callable[[Path], str]]] = {
-    "the begin in the log": ("heap", lambda f: f"snapshots/log/{_slot(f, 0)}"),
-    "an epoch in the log": ("heap", lambda f: f"snapshots/log/{_slot(f, 2)}"),
+    "the newest slot of the log": ("heap", lambda f: f"snapshots/log/{_slot(f, -1)}"),
     "the manifest": ("heap", lambda f: f"snapshots/{latest_slot(f).manifest.path}"),
     "a base": ("heap", lambda f: _segment(f, is_base=True)),
     "a segment": ("heap", lambda f: _segment(f, is_base=False)),

@@ -85,7 +85,7 @@ class Coordinator:
         self._ports = ports
         self._cluster = cluster
         self._leader = tokens()
-        self._claims = Claims(ports, tokens, self._lost)
+        self._claims = Claims(ports, options.snapshots, tokens, self._lost)
         self._strategy = RestartStrategy(options.restart)
         self._retention = Retention(options.snapshots.retain)
         self._attempt: RunningAttempt | None = None
@@ -291,6 +291,7 @@ class Coordinator:
             # Numbers that were triggered are not used again, even if nothing came of them.
             next_epoch=max(history.next_epoch, used),
             origin=origin,
+            begun_at=self._ports.clock.wall(),
         )
         self._claims.claim(begin, lambda: self._begun(begin, plan, manifest), self._try_again)
 

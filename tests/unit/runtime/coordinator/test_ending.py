@@ -76,7 +76,7 @@ def test_the_end_is_final_epoch_then_commits_then_the_log_then_the_release(lead:
         ("send", 1, Release(Attempt(1))),
     ]
     assert leader.status == "finished"
-    assert read_history(leader.world.storage).records[-1] == Finished(1, 1)
+    assert read_history(leader.world.storage).recent[-1] == Finished(1, 1)
 
 
 def test_the_commit_of_an_older_epoch_is_not_enough(lead: Lead) -> None:
