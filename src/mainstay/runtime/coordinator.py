@@ -31,6 +31,7 @@ from mainstay.errors import (
 from mainstay.runtime.attempt import RunningAttempt
 from mainstay.runtime.claims import Claims
 from mainstay.runtime.epochs import EpochRecord
+from mainstay.runtime.farewell import Farewell
 from mainstay.runtime.loading import Loaded, choose_first, choose_latest, load
 from mainstay.runtime.messages import Attempt, Epoch, Release, TaskMetrics, WorkerFailed
 from mainstay.runtime.news import News, look_for_news
@@ -44,13 +45,17 @@ from mainstay.runtime.spec import JobSpec
 from mainstay.runtime.status import AttemptRecord, Problem, Status
 from mainstay.runtime.worker import Deployment
 from mainstay.snapshot.checked import read_manifest
-from mainstay.snapshot.history import Begin, EpochCommitted, History
+from mainstay.snapshot.history import Begin, Ended, EpochCommitted, History
 from mainstay.snapshot.manifest import FileRef, Manifest
 from mainstay.snapshot.retention import Retention, orphans, stored
 from mainstay.state.keygroups import HASH_ID
 
 _SHOWN_AS_IT_IS = (UserFunctionError, JobFailedError, RestoreError, FencedError, SourceError)
 """Errors that say enough by themselves; others are given the job's name."""
+
+
+MOST_REASON = 2000
+"""How much of an error the log holds."""
 
 
 class Cluster(Protocol):
@@ -86,6 +91,8 @@ class Coordinator:
         self._cluster = cluster
         self._leader = tokens()
         self._claims = Claims(ports, options.snapshots, tokens, self._lost)
+        self._farewell = Farewell(self._claims, ports.clock)
+        self._owns_log = False
         self._strategy = RestartStrategy(options.restart)
         self._retention = Retention(options.snapshots.retain)
         self._attempt: RunningAttempt | None = None
@@ -128,6 +135,7 @@ class Coordinator:
         self._requests.tick(self._claims)
         if self._attempt is not None:
             self._attempt.tick(now)
+        self._farewell.tick(now)
 
     def _restart_is_due(self, now: float) -> bool:
         # A claim under way may add an epoch to the log: where to restart is not known before.
@@ -136,9 +144,15 @@ class Coordinator:
     def deadline(self) -> float | None:
         """When ``tick`` will next have something to do, if nothing is reported before."""
         times = [self._claims.deadline(), self._attempt.deadline() if self._attempt else None]
+        times.append(self._farewell.deadline())
         if not self._claims.is_busy:
             times.append(self._restart_at)
         return min((time for time in times if time is not None), default=None)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the job is over and there is nothing left to say about it."""
+        return self.status.is_final and not self._farewell.is_under_way
 
     @property
     def workers(self) -> int:
@@ -211,6 +225,7 @@ class Coordinator:
         begun = loaded.history.last_begin
         if self.attempts and begun is None:
             # Starting from nothing would count everything again: a disk may just be unmounted.
+            self._owns_log = False
             self._fail_job(
                 RestoreError(
                     f"the history of job {self._options.name!r} has vanished from the snapshot "
@@ -314,6 +329,7 @@ class Coordinator:
 
     def _begun(self, begin: Begin, plan: RestorePlan, manifest: Manifest | None) -> None:
         """The slot is won: this leader owns the job, and this attempt is the current one."""
+        self._owns_log = True
         if self.status.is_final:
             return
         number = Attempt(begin.attempt)
@@ -450,12 +466,15 @@ class Coordinator:
 
     def _lost(self, slot: int) -> None:
         """Someone else took the slot. Before this leader has begun, it looks again and tries."""
+        self._owns_log = False
+        self._farewell.over()
         if self.attempts:
             self._fenced(slot)
         elif not self.status.is_final:
             self.start()
 
     def _fenced(self, slot: int) -> None:
+        self._owns_log = False
         if self._attempt is not None and not self._attempt.is_over:
             self._attempt.end("another leader took over")
             self._cluster.end(self._attempt.number)
@@ -488,6 +507,10 @@ class Coordinator:
             return
         self._restart_at = None
         self.status = status
+        if self._owns_log and status is not Status.FINISHED:
+            reason = "" if self.error is None else str(self.error)[:MOST_REASON]
+            attempt, at = self.attempts[-1].attempt, self._ports.clock.wall()
+            self._farewell.say(Ended(status.value, attempt, at, reason))
         self._requests.end(status.value, self.error, is_orderly=status.is_orderly)
 
     def check_invariants(self) -> None:

@@ -111,7 +111,7 @@ def test_new_splits_are_read_on_top_of_the_state(again: Any) -> None:
     assert all(message.last for message in leader.world.sent(AssignSplits))
     assert finish(leader) == 3
     assert leader.epochs() == [1, 2, 3]
-    assert read_history(leader.world.storage).records[-1] == Finished(3, 2)
+    assert read_history(leader.world.storage).recent[-1] == Finished(3, 2)
 
 
 def test_new_input_is_not_forgotten_when_the_attempt_fails_before_its_first_epoch(
