@@ -204,8 +204,13 @@ def copied(history: Path, folder: Path) -> Path:
 # ---------------------------------------------------------------- the cases
 
 
-@pytest.mark.parametrize("how", DAMAGES)
-@pytest.mark.parametrize("what", FILES)
+def _cases() -> list[tuple[str, str]]:
+    # Without its newest slot a log is whole: that of an older epoch.
+    whole = ("the newest slot of the log", "deleted")
+    return [(what, how) for what in FILES for how in DAMAGES if (what, how) != whole]
+
+
+@pytest.mark.parametrize(("what", "how"), _cases())
 def test_a_damaged_file_is_named(histories: Any, tmp_path: Path, what: str, how: str) -> None:
     backend, path_in = FILES[what]
     folder = copied(histories(backend), tmp_path)

@@ -24,7 +24,7 @@ class RestoreLog:
             self._is_reported = True
             for line in report:
                 _log.info("job %r: %s", self._job, line)
-        for attempt in attempts[self._logged :]:
+        for attempt in [each for each in attempts[-2:] if each.attempt > self._logged]:
             for line in attempt.report:
                 _log.info("job %r, attempt %d: %s", self._job, attempt.attempt, line)
-        self._logged = len(attempts)
+            self._logged = attempt.attempt

@@ -30,6 +30,7 @@ from mainstay.errors import (
 )
 from mainstay.runtime.attempt import RunningAttempt
 from mainstay.runtime.claims import Claims
+from mainstay.runtime.epoch_history import EpochHistory
 from mainstay.runtime.epochs import EpochRecord
 from mainstay.runtime.farewell import Farewell
 from mainstay.runtime.loading import Loaded, choose_first, choose_latest, load
@@ -49,6 +50,9 @@ from mainstay.snapshot.history import Begin, Ended, EpochCommitted, History
 from mainstay.snapshot.manifest import FileRef, Manifest
 from mainstay.snapshot.retention import Retention, orphans, stored
 from mainstay.state.keygroups import HASH_ID
+
+MOST_ATTEMPTS = 1000
+"""How many attempts a leader remembers, beside its first."""
 
 _SHOWN_AS_IT_IS = (UserFunctionError, JobFailedError, RestoreError, FencedError, SourceError)
 """Errors that say enough by themselves; others are given the job's name."""
@@ -81,7 +85,7 @@ class Coordinator:
     ) -> None:
         self.status = Status.STARTING
         self.error: Exception | None = None
-        self.records: list[EpochRecord] = []
+        self._epochs = EpochHistory(ports)
         self.attempts: list[AttemptRecord] = []
         self.report: tuple[str, ...] = ()
         """What is to be said of a job that had finished and has nothing new to read."""
@@ -158,6 +162,11 @@ class Coordinator:
     def workers(self) -> int:
         """How many workers an attempt has."""
         return self._job.workers
+
+    @property
+    def records(self) -> list[EpochRecord]:
+        """The newest epochs, oldest first."""
+        return self._epochs.records
 
     def metrics(self) -> dict[tuple[str, int], TaskMetrics]:
         """What each subtask of the current attempt last reported."""
@@ -272,7 +281,7 @@ class Coordinator:
                 self._begin(loaded.history, manifest, None)
                 return
             self.report = news.report
-            self.records.extend([] if news.last is None else [news.last])
+            self._epochs.known(news.epochs)
             self._end(Status.FINISHED)
 
         def failed(error: Exception) -> None:
@@ -335,6 +344,8 @@ class Coordinator:
         number = Attempt(begin.attempt)
         wall = self._ports.clock.wall()
         self.attempts.append(AttemptRecord(number, begin.restored_from, wall, plan.report))
+        # The first says what the job was started from.
+        del self.attempts[1:-MOST_ATTEMPTS]
         options = replace(self._options, lineage=begin.lineage)
         self._attempt = RunningAttempt(
             number,
@@ -395,7 +406,7 @@ class Coordinator:
         return self._requests.savepoints.is_busy
 
     def recorded(self, records: list[EpochRecord]) -> None:
-        self.records.extend(records)
+        self._epochs.add(records)
 
     def committed(self, place: FileRef, manifest: Manifest, *, is_last: bool) -> None:
         assert self._attempt is not None
@@ -511,6 +522,7 @@ class Coordinator:
             reason = "" if self.error is None else str(self.error)[:MOST_REASON]
             attempt, at = self.attempts[-1].attempt, self._ports.clock.wall()
             self._farewell.say(Ended(status.value, attempt, at, reason))
+        self._epochs.store()
         self._requests.end(status.value, self.error, is_orderly=status.is_orderly)
 
     def check_invariants(self) -> None:

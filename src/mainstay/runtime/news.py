@@ -9,9 +9,10 @@ be restored is checked all the same.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from datetime import datetime, timezone
 
+from mainstay.errors import DamagedFileError
 from mainstay.runtime.connector import UNAVAILABLE, Json, Source
 from mainstay.runtime.epochs import EpochRecord
 from mainstay.runtime.messages import Epoch
@@ -19,8 +20,11 @@ from mainstay.runtime.sourcing import refused
 from mainstay.runtime.spec import JobSpec
 from mainstay.runtime.splits import SplitBook
 from mainstay.snapshot.manifest import Manifest
+from mainstay.snapshot.statistics import read_statistics
 from mainstay.snapshot.storage import Storage
 from mainstay.snapshot.verifying import verify_manifest
+
+SHOWN_EPOCHS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +33,7 @@ class News:
 
     sources: tuple[str, ...]
     report: tuple[str, ...] = ()
-    last: EpochRecord | None = None
+    epochs: tuple[EpochRecord, ...] = ()
 
 
 def look_for_news(storage: Storage, job: JobSpec, manifest: Manifest) -> News:
@@ -40,7 +44,7 @@ def look_for_news(storage: Storage, job: JobSpec, manifest: Manifest) -> News:
     if new:
         return News(new)
     verify_manifest(storage, manifest)
-    return News((), _report(sources, manifest), _record(manifest))
+    return News((), _report(sources, manifest), _epochs(storage, manifest))
 
 
 def _has_news(uid: str, source: Source, notes: Json | None) -> bool:
@@ -60,6 +64,21 @@ def _report(sources: Mapping[str, Source], manifest: Manifest) -> tuple[str, ...
     end = f"finished at epoch {manifest.epoch} on {at:%Y-%m-%d %H:%M:%S} UTC; no new input since"
     news = (f"new input of source {uid!r} would be {s.new_input}" for uid, s in sources.items())
     return (end, *news)
+
+
+def _epochs(storage: Storage, manifest: Manifest) -> tuple[EpochRecord, ...]:
+    """The newest epochs that something is known of; of the last one the manifest tells enough."""
+    try:
+        known = read_statistics(storage, SHOWN_EPOCHS)
+    except DamagedFileError:
+        known = []  # nothing depends on them
+    if not any(each.epoch == manifest.epoch for each in known):
+        return (_record(manifest),)
+    names = {field.name for field in fields(EpochRecord)}
+    return tuple(
+        EpochRecord(**{name: value for name, value in asdict(each).items() if name in names})
+        for each in known
+    )
 
 
 def _record(manifest: Manifest) -> EpochRecord:

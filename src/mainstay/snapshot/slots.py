@@ -7,7 +7,7 @@ other, and those further back can be deleted. Slots of formats 1 to 3 carry thei
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from mainstay.errors import DamagedFileError, RestoreError
@@ -135,7 +135,11 @@ def _facts(document: dict[str, Any], next_slot: int) -> Facts:
 
 
 def _fields(record: Record) -> dict[str, Any]:
-    fields = asdict(record)
+    # As asdict does, but that copies in depth, and a slot is written for every epoch.
+    fields = {name: getattr(record, name) for name in type(record).__slots__}
+    if "manifest" in fields:
+        file: FileRef = fields["manifest"]
+        fields["manifest"] = {name: getattr(file, name) for name in FileRef.__slots__}
     return {n: v for n, v in fields.items() if n not in _OPTIONAL or v is not None}
 
 

@@ -17,11 +17,17 @@ from mainstay.errors import MainstayError, RestoreError
 from mainstay.snapshot.checked import read_manifest
 from mainstay.snapshot.commitlog import read_history
 from mainstay.snapshot.history import Begin, EpochCommitted, History, PastAttempt, SavepointTaken
-from mainstay.snapshot.layout import LOG_PREFIX, MANIFEST_PREFIX, STATE_PREFIX, log_slot
+from mainstay.snapshot.layout import (
+    LOG_PREFIX,
+    MANIFEST_PREFIX,
+    STATE_PREFIX,
+    STATISTICS_PREFIX,
+    log_slot,
+)
 from mainstay.snapshot.listing import ListedStorage, StoredFile
 from mainstay.snapshot.manifest import FileRef, Manifest
 
-PREFIXES = (LOG_PREFIX, MANIFEST_PREFIX, STATE_PREFIX)
+PREFIXES = (LOG_PREFIX, MANIFEST_PREFIX, STATE_PREFIX, STATISTICS_PREFIX)
 LATEST = "latest"
 
 

@@ -149,4 +149,4 @@ def test_nothing_is_written_where_the_history_has_vanished(lead: Lead) -> None:
     leader.world.storage._files.clear()
     leader.restart()
     assert (leader.status, leader.coordinator.is_done) == ("failed", True)
-    assert leader.world.storage.list("") == []
+    assert leader.world.storage.list("log/") == []

@@ -15,7 +15,7 @@ from mainstay.runtime.messages import AssignSplits, Trigger
 from mainstay.runtime.spec import JobSpec
 from mainstay.snapshot.commitlog import read_history
 from mainstay.snapshot.history import Finished
-from mainstay.snapshot.layout import manifest_path
+from mainstay.snapshot.layout import STATISTICS_PREFIX, manifest_path
 
 Lead = Callable[..., Any]
 GIVEN = [("a", 1), ("b", 2)]
@@ -94,8 +94,19 @@ def test_without_new_input_it_says_when_it_finished_and_what_would_be_new(again:
     assert new == "new input of source 'rows' would be rows added at the end of those given to Rows"
 
 
-def test_without_new_input_the_last_epoch_is_shown(again: Any) -> None:
+def test_without_new_input_the_epochs_that_are_known_are_shown(again: Any) -> None:
     leader = again().start()
+    assert leader.outcomes() == [(1, "complete"), (2, "complete")]
+
+
+@pytest.mark.parametrize("harm", ["gone", "damaged"])
+def test_without_statistics_the_last_epoch_is_shown(again: Any, world: Any, harm: str) -> None:
+    leader = again()
+    for path in world.storage.list(STATISTICS_PREFIX):
+        world.storage._files[path] = b"garbage"
+        if harm == "gone":
+            del world.storage._files[path]
+    leader.start()
     assert leader.outcomes() == [(2, "complete")]
 
 
