@@ -55,7 +55,7 @@ from mainstay.connectors.file_formats import (
     sifted,
 )
 from mainstay.connectors.malformed import Malformed, settle, unreadable
-from mainstay.connectors.part_writer import is_merged
+from mainstay.connectors.part_names import is_merged
 from mainstay.connectors.spark_file_log import SparkFileLog, has_log
 from mainstay.errors import GraphError, SchemaError, SourceError
 from mainstay.runtime.connector import Json, Polled, Source, Split, SplitReader
