@@ -31,7 +31,7 @@ from mainstay.connectors.hive_partitions import columns_of
 from mainstay.connectors.transactions import owner_of
 from mainstay.errors import GraphError, SinkError
 from mainstay.runtime.connector import Sink, SinkContext, SinkWriter
-from mainstay.snapshot.storage import NotFound, Storage
+from mainstay.snapshot.storage import NotFound, Storage, absolute
 
 
 class DeltaSink(Sink):
@@ -60,8 +60,7 @@ class DeltaSink(Sink):
         text = os.fspath(uri)
         if not text:
             raise GraphError("DeltaSink(''): give the path or the URL of a table.")
-        is_url = "://" in text
-        self.uri = text if is_url else os.path.abspath(os.path.expanduser(text))
+        self.uri = absolute(text)
         self.partition_by = columns_of(partition_by, "DeltaSink")
         self.storage_options = dict(storage_options or {})
         self.run = uuid.uuid4().hex[:12]

@@ -44,7 +44,8 @@ from mainstay.connectors.output_directory import (
     remove,
 )
 from mainstay.connectors.part_formats import PartFormat
-from mainstay.connectors.part_writer import PartWriter, Rolling, attempt_of
+from mainstay.connectors.part_names import attempt_of
+from mainstay.connectors.part_writer import PartWriter, Rolling
 from mainstay.connectors.spark_file_log import has_log
 from mainstay.errors import GraphError, SinkError
 from mainstay.runtime.connector import Sink, SinkContext, SinkRecovery, SinkWriter

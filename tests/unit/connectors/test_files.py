@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
+import pickle
 from collections.abc import Callable
 from datetime import date, datetime, timezone
 from decimal import Decimal
@@ -15,7 +17,15 @@ import pyarrow.parquet as pq
 import pytest
 
 import mainstay as ms
-from mainstay.connectors import Files, ParquetSink, SinkContext, SinkWriter, Source, file_absences
+from mainstay.connectors import (
+    Files,
+    ParquetSink,
+    SinkContext,
+    SinkWriter,
+    Source,
+    Split,
+    file_absences,
+)
 from mainstay.errors import GraphError, SourceError
 from mainstay.schema import batch_to_rows, row_class, rows_to_batch, to_schema
 from mainstay.testing import run
@@ -116,7 +126,61 @@ def test_a_file_that_changed_since_it_was_planned_is_refused(tmp_path: Path) -> 
         source.read(split, 1).poll(10)
 
 
+def test_a_file_of_the_same_size_that_took_its_place_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "data.csv"
+    write_csv(path, [("a", 1)])
+    source = Files(str(path), schema=SCHEMA)
+    (split,) = source.plan(frozenset())
+    before = path.stat()
+    write_csv(path, [("b", 2)])
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns + 1))
+    with pytest.raises(SourceError, match=r"data\.csv.*not the one.*must not change"):
+        source.read(split, None).poll(10)
+
+
+def test_a_file_that_changes_while_it_is_read_is_refused_at_its_end(tmp_path: Path) -> None:
+    path = tmp_path / "data.csv"
+    write_csv(path, [("a", 1), ("b", 2)])
+    source = Files(str(path), schema=SCHEMA)
+    (split,) = source.plan(frozenset())
+    reader = source.read(split, None)
+    assert reader.poll(2).batch is not None
+    os.utime(path, ns=(0, 0))
+    with pytest.raises(SourceError, match=r"data\.csv.*not the one"):
+        reader.poll(1)
+
+
+def test_a_split_of_an_earlier_version_is_read_where_the_source_was_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_csv(tmp_path / "data.csv", [("a", 1)])
+    source = Files("./data.csv", schema=SCHEMA)
+    size_bytes = (tmp_path / "data.csv").stat().st_size
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    reader = source.read(Split("./data.csv", {"format": "csv", "size_bytes": size_bytes}), 0)
+    batch = reader.poll(10).batch
+    assert batch is not None
+    assert batch.to_pylist() == [{"name": "a", "n": 1}]
+
+
 # ---------------------------------------------------------------- finding files
+
+
+@pytest.mark.parametrize("given", ["./in", "in/data.csv", "in/*.csv", "./*/data.csv"])
+def test_a_relative_path_means_the_directory_where_the_source_was_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str
+) -> None:
+    for place, name in (("here", "right"), ("there", "wrong")):
+        (tmp_path / place / "in").mkdir(parents=True)
+        write_csv(tmp_path / place / "in" / "data.csv", [(name, 1)])
+    monkeypatch.chdir(tmp_path / "here")
+    source = Files(given, schema=SCHEMA)
+    planned_here = source.plan(frozenset())
+    monkeypatch.chdir(tmp_path / "there")
+    assert source.plan(frozenset()) == planned_here
+    assert read_all(pickle.loads(pickle.dumps(source))) == [("right", 1)]
 
 
 def test_patterns_directories_and_files_are_found_once_and_in_order(tmp_path: Path) -> None:
