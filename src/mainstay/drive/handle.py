@@ -47,6 +47,7 @@ class JobHandle:
         try:
             try:
                 self._loop()
+                self._log_news()
             finally:
                 self._close()
         except BaseException as error:
@@ -64,7 +65,7 @@ class JobHandle:
         end_threads(pool, THREADS_END_S, drop_waiting=not is_orderly)
 
     def _log_news(self) -> None:
-        """Called on every pass of the loop."""
+        """Called on every pass of the loop, and after the last."""
         self._restore_log.update(self.coordinator.attempts, self.coordinator.report)
         self._problem_log.update(self.coordinator.problems())
 
