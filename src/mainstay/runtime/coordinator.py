@@ -37,7 +37,7 @@ from mainstay.runtime.loading import Loaded, choose_first, choose_latest, load
 from mainstay.runtime.messages import Attempt, Epoch, Release, TaskMetrics, WorkerFailed
 from mainstay.runtime.news import News, look_for_news
 from mainstay.runtime.options import JobOptions
-from mainstay.runtime.origin import place_of
+from mainstay.runtime.origin import place_of, without_handles
 from mainstay.runtime.ports import Ports
 from mainstay.runtime.recovery import RestorePlan, plan_restore
 from mainstay.runtime.requests import Requests
@@ -278,7 +278,8 @@ class Coordinator:
             if self.status.is_final:
                 return
             if news.sources:
-                self._begin(loaded.history, manifest, None)
+                # Every sink has confirmed the end of a finished job: nothing is left to commit.
+                self._begin(loaded.history, without_handles(manifest), None)
                 return
             self.report = news.report
             self._epochs.known(news.epochs)
