@@ -34,8 +34,9 @@ class SplitBook:
         self, parallelism: int, *, bounded: bool, notes: Json | None, plan_again: bool = False
     ) -> None:
         self.bounded = bounded
-        # What a source had when the job was started before is not all that it has now.
-        self.is_complete = bool(notes and notes["complete"]) and not (bounded and plan_again)
+        # What a source had when the job was started before is not all that it has now, and one that
+        # had an end then may have none now.
+        self.is_complete = bounded and not plan_again and bool(notes and notes["complete"])
         self._seen = SeenIds(notes)
         self._given = [0] * parallelism
 

@@ -98,6 +98,15 @@ def test_a_bounded_source_is_planned_again_by_another_start() -> None:
     assert later.seen == {"a", "b"}
 
 
+def test_a_source_that_has_lost_its_end_is_not_complete() -> None:
+    book = SplitBook(1, bounded=True, notes=None)
+    book.assign(splits("a"))
+    for plan_again in (False, True):
+        endless = SplitBook(1, bounded=False, notes=book.notes(), plan_again=plan_again)
+        assert not endless.is_complete
+        assert ids(endless.assign(splits("a", "b"))) == [["b"]]
+
+
 def test_a_split_that_is_what_it_was_is_passed_over() -> None:
     book = SplitBook(1, bounded=True, notes=None)
     book.assign(marked(a="3 bytes", b="4 bytes"))

@@ -175,7 +175,11 @@ def test_a_job_that_was_stopped_plans_its_sources_again(lead: Lead) -> None:
 
 
 def test_a_source_that_does_not_end_any_more_goes_on(again: Any) -> None:
-    assert again(Endless("k string, n long", GIVEN, splits=2)).start().status == "launching"
+    leader = again(Endless("k string, n long", [*GIVEN, ("c", 3)])).run()
+    assert leader.status == "running"
+    (message,) = leader.world.sent(AssignSplits)
+    assert [split.id for split in message.splits] == ["rows-2-3"]
+    assert not message.last
 
 
 def test_a_source_that_cannot_be_reached_is_waited_for_by_an_attempt(again: Any) -> None:
