@@ -136,6 +136,17 @@ def test_an_epoch_that_does_not_exist_is_refused_with_those_that_do(lead: Lead) 
     assert str(leader.coordinator.error) == "there is no epoch 9; the history has [1, 2, 3]."
 
 
+def test_an_epoch_that_is_not_kept_any_more_is_refused_with_those_that_are(lead: Lead) -> None:
+    leader = lead("old", retain=2).run()
+    for _ in range(4):
+        leader.complete()
+    again = lead("B", restore=1, retain=2).start()
+    assert str(again.coordinator.error) == (
+        "epoch 1 is not kept any more; those that are: [3, 4]. Restore one of them, or the latest "
+        'with restore="latest".'
+    )
+
+
 def test_a_state_that_does_not_fit_is_refused_before_anything_is_written(
     lead: Lead, world: Any
 ) -> None:
