@@ -91,12 +91,16 @@ class HivePartitions:
         self.columns = tuple(columns)
         self._checked: pa.Schema | None = None
 
+    def without(self, schema: pa.Schema) -> pa.Schema:
+        """The columns that are in the files."""
+        return pa.schema([field for field in schema if field.name not in self.columns])
+
     def split(self, batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
         """Each directory with its rows, in their order and without the columns."""
         if not self.columns or not batch.num_rows:
             yield "", batch
             return
-        self._check(batch.schema)
+        self.check(batch.schema)
         texts = [_texts(batch.column(name)) for name in self.columns]
         rows = batch.drop_columns(list(self.columns))
         for indices in _groups(texts):
@@ -105,8 +109,9 @@ class HivePartitions:
             folder = folder_of(list(zip(self.columns, values, strict=True)))
             yield folder, rows if len(indices) == len(rows) else rows.take(pa.array(indices))
 
-    def _check(self, schema: pa.Schema) -> None:
-        if schema is self._checked:
+    def check(self, schema: pa.Schema) -> None:
+        """Refuse rows that cannot be dealt out by these columns."""
+        if schema is self._checked or not self.columns:
             return
         missing = [name for name in self.columns if name not in schema.names]
         if missing:

@@ -127,7 +127,7 @@ class KafkaSink(WriteAheadSink):
             records += zip(keys, values, strict=True)
         return records
 
-    def check(self, schema: pa.Schema) -> None:
+    def check_schema(self, schema: pa.Schema) -> None:
         """Refuse rows that could never be delivered, before they are part of a snapshot."""
         self.value.check(schema)
         if self.key is None:
@@ -167,7 +167,7 @@ class _TopicWriter(WriteAheadWriter):
         )
 
     def write(self, batch: pa.RecordBatch) -> None:
-        self._sink.check(batch.schema)
+        self._sink.check_schema(batch.schema)
         metadata = {**(batch.schema.metadata or {}), _TOPIC: self._sink.topic.encode()}
         super().write(batch.replace_schema_metadata(metadata))
 
@@ -184,7 +184,7 @@ class PlainWriter(SinkWriter):
         self._producer: Any = None
 
     def write(self, batch: pa.RecordBatch) -> Callable[[], None]:
-        self._sink.check(batch.schema)
+        self._sink.check_schema(batch.schema)
         return lambda: self._send(batch)
 
     def prepare(self, epoch: int) -> None:
