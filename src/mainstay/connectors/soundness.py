@@ -13,6 +13,9 @@ import pyarrow.compute as pc
 
 from mainstay.errors import SchemaError
 
+UNWRITABLE = (pa.ArrowException, ValueError, TypeError, OverflowError)
+"""What encoding raises for values that cannot be encoded, however often it is tried."""
+
 
 def check_sound(column: pa.Array, name: str) -> None:
     """Refuse an array whose buffers or values are not what its type says."""
