@@ -92,6 +92,11 @@ class FileSink(Sink):
         self._fence = ""
         _check_has_no_log(self.path, GraphError)
 
+    def check_schema(self, schema: pa.Schema) -> None:
+        partitions = HivePartitions(self.partition_by)
+        partitions.check(schema)
+        self.format.check(partitions.without(schema))
+
     def open(self, context: SinkContext) -> SinkWriter:
         claim(self.path, context, lambda: _check_has_no_log(self.path, SinkError))
         try:

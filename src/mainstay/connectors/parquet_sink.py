@@ -23,6 +23,8 @@ import threading
 import uuid
 from collections.abc import Sequence
 
+import pyarrow as pa
+
 from mainstay.api.backends import size
 from mainstay.connectors.hive_partitions import HivePartitions, columns_of
 from mainstay.connectors.open_part import Layout
@@ -93,6 +95,11 @@ class ParquetSink(Sink):
         self._fence = ""
         if not is_claimed(self.path):
             _check_is_free(self.path, GraphError)
+
+    def check_schema(self, schema: pa.Schema) -> None:
+        partitions = HivePartitions(self.partition_by)
+        partitions.check(schema)
+        self._format.check(partitions.without(schema))
 
     def open(self, context: SinkContext) -> SinkWriter:
         claim(self.path, context, lambda: _check_is_free(self.path, SinkError))

@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass
 
 import pyarrow as pa
 
-from mainstay.connectors.hive_partitions import HivePartitions
+from mainstay.connectors.hive_partitions import HivePartitions, check_is_name
 from mainstay.connectors.json_handles import read_handle, write_handle
 from mainstay.connectors.open_part import Layout, OpenPart, Part, flush_folder
 from mainstay.connectors.part_formats import PartFormat
@@ -137,6 +137,7 @@ class PartWriter(SinkWriter):
         return (lambda: self._handle(epoch, steps, parts)) if parts else None
 
     def _next(self, folder: str, schema: pa.Schema, now: float) -> OpenPart:
+        check_is_name(folder)
         self._number += 1
         attempt, subtask = self._context.attempt, self._context.subtask
         base = part_name(attempt, subtask, self._number, self._word)

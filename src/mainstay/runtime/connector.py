@@ -190,6 +190,10 @@ class Sink(ABC):
 
     is_global: bool = False
 
+    def check_schema(self, schema: pa.Schema) -> None:  # noqa: B027 - most take any rows
+        """Refuse, with a ``MainstayError``, rows that cannot be written. Called when the job is
+        built."""
+
     @abstractmethod
     def open(self, context: SinkContext) -> SinkWriter:
         """A writer for one subtask of one attempt."""

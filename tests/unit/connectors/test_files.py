@@ -234,7 +234,7 @@ def test_an_unknown_extension_is_an_error_that_offers_format(tmp_path: Path) -> 
         ({"paths": "a.csv", "schema": SCHEMA, "batch_rows": 0}, "batch_rows=0"),
         ({"paths": "a.csv", "schema": "a bogus"}, "'bogus' is not a type"),
         ({"paths": "a.csv", "schema": "a array<long>", "format": "csv"}, "'a'.*array<long>.*csv"),
-        ({"paths": "a.x", "schema": "a map<string,long>", "format": "json"}, "'a'.*map.*json"),
+        ({"paths": "a", "schema": "a map<array<int>,int>", "format": "json"}, "'a'.*map.*json"),
     ],
 )
 def test_wrong_arguments_are_graph_errors(arguments: dict[str, Any], problem: str) -> None:
@@ -501,7 +501,11 @@ def test_a_file_without_bytes_has_no_rows(tmp_path: Path, format: str) -> None:
         ("bad.csv", "name,n\na,1\nb,2,3\n", r"bad\.csv:3 .*2 columns, got 3"),
         ("bad.json", '{"name": "a", "n": 1}\n{"name": "b", "n": "two"}\n', r"bad\.json:2 "),
         ("bad.json", '{"name": "a", "n": 1}\n\n{"name": \n{"n": 3}\n', r"bad\.json:3 "),
-        ("bad.json", '{"name": "a", "n": 1}{"name": "b", "n": 2}\n', r"bad\.json:1 .*one object"),
+        (
+            "bad.json",
+            '{"name": "a", "n": 1}{"name": "b", "n": 2}\n',
+            r"json:1 .*one JSON object",
+        ),
         ("bad.parquet", "not parquet at all", r"bad\.parquet.*magic bytes"),
     ],
 )
@@ -565,6 +569,20 @@ def test_bad_records_keep_their_place_on_the_side(tmp_path: Path, format: str) -
 def test_a_parquet_file_has_no_bad_records_but_the_column(tmp_path: Path) -> None:
     write_parquet(tmp_path / "a.parquet", [("a", 1)])
     assert read_all(Files(str(tmp_path), malformed="side")) == [("a", 1, None)]
+
+
+def test_a_parquet_text_that_is_no_utf8_or_a_time_that_no_year_has_is_named_with_its_file(
+    tmp_path: Path,
+) -> None:
+    no_text = pa.table({"name": pa.array([b"\xff"]).view(pa.string()), "n": [1]})
+    no_year = pa.table({"name": pa.array([2**62], pa.timestamp("us", tz="UTC")), "n": [1]})
+    for table, ddl, problem in (
+        (no_text, SCHEMA, "UTF8"),
+        (no_year, "name timestamp, n long", "outside of the years"),
+    ):
+        pq.write_table(table, tmp_path / "bad.parquet")
+        with pytest.raises(SourceError, match=rf"bad\.parquet.*column 'name'.*{problem}"):
+            read_all(Files(tmp_path / "bad.parquet", schema=ddl))
 
 
 def test_a_missing_column_is_no_matter_of_single_records(tmp_path: Path) -> None:
