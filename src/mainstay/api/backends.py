@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mainstay.errors import GraphError
+from mainstay.snapshot.storage import absolute
 from mainstay.spelling import did_you_mean
 from mainstay.state.backends.rocksdb_memory import load_rocksdict
 from mainstay.state.backends.rocksdb_settings import SMALLEST_MEMORY_BYTES, RocksSettings
@@ -28,6 +29,8 @@ class RocksDB:
     directory: str | os.PathLike[str] | None = None
 
     def __post_init__(self) -> None:
+        if self.directory is not None:
+            object.__setattr__(self, "directory", absolute(self.directory))
         self.parsed()
         load_rocksdict()
 

@@ -37,6 +37,7 @@ from mainstay.runtime.operators.source import SPLITS, SourceOperator
 from mainstay.runtime.options import RestoreOptions
 from mainstay.runtime.origin import place_of
 from mainstay.runtime.spec import Forward, JobSpec
+from mainstay.snapshot.storage import absolute
 from mainstay.spelling import did_you_mean
 
 Setting = TypeVar("Setting")
@@ -259,7 +260,7 @@ def _origin_of(restore: Any) -> str | None:
         return restore
     is_path = any(mark and mark in restore for mark in ("/", os.sep, os.altsep, "~"))
     # Absolute, because workers may be started in another directory.
-    return os.path.abspath(os.path.expanduser(restore)) if is_path else None
+    return absolute(restore) if is_path else None
 
 
 def _restore_options(restore: Any, allow_dropped: Any, fall_back: bool) -> RestoreOptions:

@@ -55,11 +55,17 @@ class Job(Protocol):
         """What the running job waits for outside; it goes on by itself when that is over."""
 
     def snapshots(self) -> RecordList[EpochRecord]:
-        """The epochs so far, oldest first, with what each subtask measured."""
+        """The epochs so far, oldest first, with what each subtask measured.
+
+        Of a job that had finished and has nothing new to read, the last epoch that it had.
+        """
 
     @property
     def restored(self) -> tuple[str, ...]:
-        """What the job went on from when it was started, a line for each state."""
+        """What the job went on from when it was started, a line for each state.
+
+        For a job that had finished and has no new input: when that was, and what would be new.
+        """
 
     def attempts(self) -> RecordList[AttemptRecord]:
         """The attempts so far, with what each was restored from and why it ended."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from mainstay.errors import GraphError
 from mainstay.runtime.options import RestartOptions, SnapshotOptions
+from mainstay.snapshot.storage import absolute
 from mainstay.state.durations import seconds
 
 
@@ -37,6 +38,8 @@ class Snapshots:
             raise GraphError(
                 f'Snapshots({self.dir!r}) needs a directory or URL, as in Snapshots("./snapshots").'
             )
+        # Absolute, because workers may run in another directory, or be started from another.
+        object.__setattr__(self, "dir", absolute(self.dir))
         self.parsed()
 
     def parsed(self) -> SnapshotOptions:

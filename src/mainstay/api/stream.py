@@ -29,7 +29,7 @@ from mainstay.api.functions import KeyedBatchProcess, KeyedProcess, Process
 from mainstay.api.graph import GraphBuilder, column_number, named
 from mainstay.api.iterate import iterate
 from mainstay.api.reduce import RunningReduce, reduced_state
-from mainstay.errors import GraphError
+from mainstay.errors import GraphError, MainstayError
 from mainstay.plan.logical import Input, LogicalOperator
 from mainstay.runtime.connector import Sink
 from mainstay.runtime.operators.expressions import AddKeyExpression
@@ -366,6 +366,10 @@ class Stream:
                 "instance of one of mainstay.connectors, or of your own subclass of "
                 "mainstay.connectors.Sink."
             )
+        try:
+            sink.check_schema(self.schema)
+        except MainstayError as error:
+            raise GraphError(f"{self._named('sink', uid)}: {error}") from error
         self._add(
             "sink",
             Make(SinkOperator, (sink,)),

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from html import escape
+from typing import TextIO
 
 from mainstay.drive.background import end_threads
 from mainstay.drive.problems import ProblemLog
@@ -48,6 +49,7 @@ class JobHandle:
         try:
             try:
                 self._loop()
+                self._log_news()
             finally:
                 self._close()
         except BaseException as error:
@@ -65,8 +67,8 @@ class JobHandle:
         end_threads(pool, THREADS_END_S, drop_waiting=not is_orderly)
 
     def _log_news(self) -> None:
-        """Called on every pass of the loop."""
-        self._restore_log.update(self.coordinator.attempts)
+        """Called on every pass of the loop, and after the last."""
+        self._restore_log.update(self.coordinator.attempts, self.coordinator.report)
         self._problem_log.update(self.coordinator.problems())
 
     def post(self, report: Callable[[], None]) -> None:
@@ -92,6 +94,8 @@ class JobHandle:
         """
         try:
             self._watch(timeout, ProgressLine(self, sys.stderr) if progress else None)
+            if progress:
+                self._show_report(sys.stderr)
         except KeyboardInterrupt:
             self.cancel()
             raise
@@ -100,6 +104,11 @@ class JobHandle:
         if self.coordinator.error is not None:
             raise self.coordinator.error
         return self.status
+
+    def _show_report(self, out: TextIO) -> None:
+        """Where there is a terminal, tell who watches that there was nothing to do."""
+        if self.coordinator.report and out.isatty():
+            out.writelines(f"{self.name}: {line}\n" for line in self.coordinator.report)
 
     def _watch(self, timeout: float | None, line: ProgressLine | None) -> None:
         until = None if timeout is None else time.monotonic() + timeout
@@ -201,11 +210,12 @@ class JobHandle:
     def restored(self) -> tuple[str, ...]:
         """What the job went on from when it was started, a line for each thing.
 
-        Which states were matched, added, dropped, converted and migrated. Empty where it started
-        fresh, and until the first attempt begins; ``attempts`` has the same for each restart.
+        Which states were matched, added, dropped, converted and migrated; ``attempts`` has the
+        same for each restart. For a job that had finished and has no new input, when that was and
+        what would be new. Empty where it started fresh, and until the first attempt begins.
         """
         attempts = self.coordinator.attempts
-        return attempts[0].report if attempts else ()
+        return attempts[0].report if attempts else self.coordinator.report
 
     def attempts(self) -> RecordList[AttemptRecord]:
         """The attempts so far, with what each was restored from and why it ended."""

@@ -189,7 +189,7 @@ class RemoteJob(JobHandle):
         poller.register(self._hub.socket, zmq.POLLIN)
         poller.register(self._wakeup.listening, zmq.POLLIN)
         self.coordinator.start()
-        while not self.coordinator.status.is_final:
+        while not self.coordinator.is_done:
             poller.poll(self._patience_ms())
             self._wakeup.quiet()
             # Workers first: what they say of their end says more than what is said of it.

@@ -101,6 +101,8 @@ class RunningAttempt:
         claims: Claims,
         restored: Manifest | None,
         owner: Owner,
+        *,
+        plan_again: bool = False,
     ) -> None:
         self.number = number
         self.is_over = False
@@ -116,7 +118,7 @@ class RunningAttempt:
         self._progress = _Progress(set(), set(), {}, {})
         self._restored = restored
         notes = dict(restored.sources) if restored is not None else {}
-        self._sourcing = Sourcing(job, number, ports, notes, self._fail)
+        self._sourcing = Sourcing(job, number, ports, notes, self._fail, plan_again=plan_again)
         self._commits = GlobalCommits(
             job, number, options.lineage, ports, self.send_all, self._fail
         )

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any
 
-from mainstay.errors import SourceError
+from mainstay.errors import MainstayError, RestoreError, SourceError
 from mainstay.runtime.connector import UNAVAILABLE, Json, Source, Split
 from mainstay.runtime.messages import AssignSplits, Attempt
 from mainstay.runtime.operators.source import SPLITS, unfinished_splits
@@ -50,6 +50,8 @@ class Sourcing:
         ports: Ports,
         notes: dict[str, Any],
         failed: Callable[[Exception], None],
+        *,
+        plan_again: bool = False,
     ) -> None:
         self._attempt = attempt
         self._ports = ports
@@ -61,6 +63,7 @@ class Sourcing:
                     task.parallelism,
                     bounded=operator.source.bounded,
                     notes=notes.get(operator.uid),
+                    plan_again=plan_again,
                 )
                 self._sources[operator.uid] = _Planned(operator.source, book)
 
@@ -111,7 +114,12 @@ class Sourcing:
             splits, forgotten = result
             planned.planning.succeeded()
             book.forget(forgotten)
-            self._assign(uid, book, book.assign(splits))
+            try:
+                shares = book.assign(splits)
+            except RestoreError as error:
+                self._failed(refused(uid, error))
+                return
+            self._assign(uid, book, shares)
             if not book.bounded and source.replan_s is not None:
                 planned.replan_at = self._ports.clock.monotonic() + source.replan_s
 
@@ -120,9 +128,7 @@ class Sourcing:
                 planned.planning.failed(self._ports.clock.monotonic(), error)
                 planned.replan_at = planned.planning.at
                 return
-            self._failed(
-                SourceError(f"source {uid!r} cannot be planned: {type(error).__name__}: {error}")
-            )
+            self._failed(refused(uid, error))
 
         self._ports.background.submit(plan, done, failed)
 
@@ -157,6 +163,13 @@ class Sourcing:
             planned.telling.failed(self._ports.clock.monotonic(), error)
 
         self._ports.background.submit(tell, done, failed)
+
+
+def refused(uid: str, error: Exception) -> MainstayError:
+    """What is said of a source that cannot be planned, and could not be after a wait either."""
+    if isinstance(error, RestoreError):
+        return RestoreError(f"source {uid!r}: {error}")
+    return SourceError(f"source {uid!r} cannot be planned: {type(error).__name__}: {error}")
 
 
 def unfinished(manifest: Manifest, uid: str) -> dict[str, Json]:

@@ -224,6 +224,11 @@ class JobSpec:
             for operator in task.operators:
                 yield task, operator
 
+    def sources(self) -> dict[str, Source]:
+        """The sources by their uids."""
+        found = ((operator.uid, operator.source) for _, operator in self.operators())
+        return {uid: source for uid, source in found if source is not None}
+
 
 @dataclass(frozen=True, slots=True)
 class Tuning:

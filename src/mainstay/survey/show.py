@@ -15,6 +15,7 @@ from mainstay.snapshot.savepoint import Savepoint
 from mainstay.snapshot.statistics import EpochStatistics
 from mainstay.snapshot.survey import AttemptSurvey, Directory, KeptEpoch
 from mainstay.snapshot.survey_checks import Verdict
+from mainstay.snapshot.survey_condition import Condition
 from mainstay.snapshot.survey_orphans import Orphans
 from mainstay.snapshot.survey_state import OperatorSurvey, Spread, StateSurvey
 
@@ -35,7 +36,9 @@ def count(number: int, thing: str) -> str:
 # ---------------------------------------------------------------- a job's directory
 
 
-def show_directory(console: Console, place: str, directory: Directory, running: str | None) -> None:
+def show_directory(
+    console: Console, place: str, directory: Directory, condition: Condition
+) -> None:
     """The job, its attempts, its epochs and its savepoints."""
     begin = directory.begin
     console.print(Text.assemble(("job ", "dim"), (begin.job, "bold"), ("  in ", "dim"), place))
@@ -44,7 +47,7 @@ def show_directory(console: Console, place: str, directory: Directory, running: 
         f"{count(len(directory.files), 'file')}, {size(directory.size_bytes)}",
         highlight=False,
     )
-    console.print(f"  {_condition(directory, running)}", highlight=False)
+    console.print(_condition(condition), highlight=False, soft_wrap=True)
     console.print(_attempts(directory.attempts()))
     if directory.epochs:
         console.print(_epochs(directory))
@@ -55,12 +58,14 @@ def show_directory(console: Console, place: str, directory: Directory, running: 
     _show_flaws(console, {flaw.path: flaw.why for _, flaw in directory.flaws()})
 
 
-def _condition(directory: Directory, running: str | None) -> str:
-    if directory.history.finished:
-        return "finished"
-    if running is not None:
-        return "not finished; something was stored lately, so it may be running"
-    return "not finished; nothing was stored lately, so it does not seem to run"
+_STYLES = {"finished": "green", "failed": "bold red", "unknown": "yellow"}
+
+
+def _condition(condition: Condition) -> Text:
+    at = "" if condition.at is None else f" {when(condition.at)} UTC"
+    reason = f": {condition.reason}" if condition.reason else ""
+    state = (condition.state, _STYLES.get(condition.state, "bold"))
+    return Text.assemble("  ", state, f"{at}{reason}")
 
 
 def _attempts(attempts: Iterable[AttemptSurvey]) -> Table:

@@ -197,7 +197,7 @@ class SinkOperator(Operator):
         self._committing = False
         self._retry.failed(self.context.clock.monotonic(), error)
         if not may_heal(error):
-            self.context.fail(error)
+            self.context.fail(self._broken("committed", error))
 
     # ------------------------------------------------------------ time and ends
 
