@@ -158,12 +158,13 @@ class Task:
         if source.is_exhausted or (self._is_drained and not source.is_mid_split):
             self._end()
             return True
-        started = self._ports.clock.monotonic()
+        clock = self._ports.clock
+        started, computed = clock.monotonic(), clock.cpu()
         rows = source.poll(self._slice_rows, begin=not self._waiting and not self._is_drained)
-        now = self._ports.clock.monotonic()
+        now = clock.monotonic()
         self._has_more = bool(rows) and source.has_more(now)
         if rows:
-            self._took(rows, now - started)
+            self._took(rows, now - started, clock.cpu() - computed)
         watermark = source.next_watermark(started)
         self._on_time(watermark)
         return rows is not None or watermark is not None
@@ -215,9 +216,10 @@ class Task:
         return taken is not None
 
     def _process(self, batch: pa.RecordBatch, port: int) -> None:
-        started = self._ports.clock.monotonic()
+        clock = self._ports.clock
+        started, computed = clock.monotonic(), clock.cpu()
         self._head.process(batch, port)
-        self._took(batch.num_rows, self._ports.clock.monotonic() - started)
+        self._took(batch.num_rows, clock.monotonic() - started, clock.cpu() - computed)
         for member in self.members:
             member.relieve()
         self._spill()
@@ -229,9 +231,9 @@ class Task:
         most = min((output.slice_rows for output in self.outputs), default=math.inf)
         return int(min(self._slices.rows, max(LEAST_ROWS, most)))
 
-    def _took(self, rows: int, elapsed_s: float) -> None:
+    def _took(self, rows: int, elapsed_s: float, cpu_s: float) -> None:
         self._rows += rows
-        self._slices.took(rows, elapsed_s)
+        self._slices.took(rows, elapsed_s, cpu_s)
         if rows:
             for output in self.outputs:
                 output.took(rows)
