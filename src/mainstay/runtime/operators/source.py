@@ -130,6 +130,7 @@ class SourceOperator(Operator):
         self._time = None if watermarks is None else SourceClock(watermarks)
         self._splits: deque[ReadingSplit] = deque()
         self._last_assigned = False
+        self._is_planned = False
         self._skipped = 0
 
     def open(self, context: OperatorContext) -> None:
@@ -140,6 +141,7 @@ class SourceOperator(Operator):
     def assign(self, splits: tuple[Split, ...], *, last: bool) -> None:
         self._splits.extend(ReadingSplit(split) for split in splits)
         self._last_assigned = self._last_assigned or last
+        self._is_planned = True
 
     @property
     def is_exhausted(self) -> bool:
@@ -200,8 +202,11 @@ class SourceOperator(Operator):
         return any(r.rows is not None or r.wants_poll(now) for r in self._being_read())
 
     def next_watermark(self, now: float) -> Watermark | None:
-        """What is to be said of event time now, if anything."""
-        if self._time is None or not self._splits:
+        """What is to be said of event time now, if anything.
+
+        A subtask without a split holds nobody back, once the splits have been given out.
+        """
+        if self._time is None or not (self._splits or self._is_planned):
             return None
         return self._time.next((split.time for split in self._splits), now)
 
