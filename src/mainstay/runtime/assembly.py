@@ -16,7 +16,9 @@ from mainstay.runtime.channel_state import (
 from mainstay.runtime.gate import Gate, Grant, InputChannel
 from mainstay.runtime.messages import Attempt
 from mainstay.runtime.operators.base import Emit, OperatorContext
+from mainstay.runtime.operators.source import SourceOperator
 from mainstay.runtime.output import Announce, Output, OutputChannel, Transmit
+from mainstay.runtime.pace import Pace
 from mainstay.runtime.partition import partitioner_for
 from mainstay.runtime.ports import Ports
 from mainstay.runtime.slices import SliceSize
@@ -46,7 +48,9 @@ class Assembler:
     def build(self, spec: TaskSpec) -> Task:
         members = [self._member(spec, number) for number in range(len(spec.operators))]
         outputs = [self._output(spec, number) for number in range(len(spec.outputs))]
-        self._wire(spec, members, outputs)
+        tuning = self.tuning
+        pace = Pace(self.ports.clock, tuning.slice_limit_s, tuning.first_piece_rows)
+        self._wire(spec, members, outputs, pace)
         inputs = self._inputs(spec)
         most, least = self.tuning.window_bytes, self.tuning.least_window_bytes
         gate = Gate(inputs, self.grant, Windows(most, least, len(inputs)))
@@ -64,6 +68,7 @@ class Assembler:
             self._markers(len(gate.channels)),
             slices,
             self.tuning.max_chain,
+            pace,
         )
         if self.job.is_unaligned:
             task.channels = TaskChannels(spec, gate, outputs, self.ports.background)
@@ -101,16 +106,26 @@ class Assembler:
         partitioner = partitioner_for(edge, self.worker, self.job.max_parallelism)
         return Output(partitioner, channels, self.tuning.batch_rows)
 
-    def _wire(self, spec: TaskSpec, members: list[StatefulOperator], outputs: list[Output]) -> None:
+    def _wire(
+        self,
+        spec: TaskSpec,
+        members: list[StatefulOperator],
+        outputs: list[Output],
+        pace: Pace,
+    ) -> None:
         """Give every operator its ``out``: the next operators of the chain and the outputs."""
         targets: list[list[Emit]] = [[] for _ in members]
-        for member in members:
+        for place, member in enumerate(members):
             if member.spec.upstream is not None:
-                targets[member.spec.upstream].append(_into(member))
+                targets[member.spec.upstream].append(_into(member, place, pace))
         for edge, output in zip(spec.outputs, outputs, strict=True):
             targets[edge.sender_operator].append(output.emit)
         for member, emits in zip(members, targets, strict=True):
             member.operator.out = emits[0] if len(emits) == 1 else _to_all(emits)
+        head = members[0].operator
+        if isinstance(head, SourceOperator) and len(targets[0]) == 1 and len(members) > 1:
+            # The second of a chain is what the first hands its rows to.
+            head.take_back = lambda: pace.give_back(1)
 
     def _markers(self, channels: int) -> MarkerHandler:
         return Tracker(channels) if self.job.mode == "at_least_once" else Aligner(channels)
@@ -147,8 +162,8 @@ class Assembler:
         incoming.clear()
 
 
-def _into(member: StatefulOperator) -> Emit:
-    process = member.operator.process
+def _into(member: StatefulOperator, place: int, pace: Pace) -> Emit:
+    process = pace.into(member.operator, place)
     return lambda batch: process(batch, 0)
 
 

@@ -120,7 +120,7 @@ class Gate:
             self._ready.append(number)
         channel.owed_bytes += size_bytes
         if size_bytes:
-            self._windows.took(size_bytes, now)
+            self._windows.took(size_bytes, now, is_waiting=bool(self._ready))
         # Last, because a sender on this worker may put the next batch in at once.
         self._give_back(channel)
         return number, element

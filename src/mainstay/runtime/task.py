@@ -38,6 +38,7 @@ from mainstay.runtime.operators.loop import LoopHead
 from mainstay.runtime.operators.sink import SinkOperator
 from mainstay.runtime.operators.source import SourceOperator
 from mainstay.runtime.output import Output
+from mainstay.runtime.pace import Pace
 from mainstay.runtime.ports import COORDINATOR, Ports
 from mainstay.runtime.slices import SliceSize
 from mainstay.runtime.spec import TaskSpec
@@ -46,8 +47,11 @@ from mainstay.runtime.status import Problem
 from mainstay.runtime.watermarks import LAST, GateClock
 from mainstay.snapshot.manifest import SubtaskState
 
-LEAST_ROWS = 64
+LEAST_ROWS = 16
 """Rows that are taken at a time at least, if there are as many, however slow receivers are."""
+
+RESUMED_ROWS = 1024
+"""Rows of a slice that took too long that are turned into rows again at a time."""
 
 
 class Task:
@@ -65,6 +69,7 @@ class Task:
         markers: MarkerHandler,
         slices: SliceSize,
         longest_chain: int,
+        pace: Pace | None = None,
     ) -> None:
         self.spec = spec
         self.subtask = subtask
@@ -78,6 +83,8 @@ class Task:
         self._slices = slices
         self._longest_chain = longest_chain
         self._head: Any = members[0].operator
+        self._pace = pace or Pace(ports.clock)
+        self._into_head = self._pace.into(self._head, 0)
         self._aligning_since: dict[Epoch, float] = {}
         self._durability = Durability(ports, self._acknowledge, self._decline)
         self._sinks = [m.operator for m in members if isinstance(m.operator, SinkOperator)]
@@ -119,6 +126,9 @@ class Task:
         self._report_confirmed()
         if not self._has_room():
             return progressed
+        if self._pace.has_rest:
+            self._resume(now)
+            return True
         if isinstance(self._head, SourceOperator):
             return self._step_source(self._head) or progressed
         if isinstance(self._head, LoopHead):
@@ -128,7 +138,8 @@ class Task:
     @property
     def is_pressed(self) -> bool:
         """Whether more is waiting to be done: then what it emits may wait for company."""
-        return self._has_more or self.gate.is_ready or self._has_feedback
+        has_more = self._has_more or self.gate.is_ready or self._pace.has_rest
+        return has_more or self._has_feedback
 
     @property
     def _has_feedback(self) -> bool:
@@ -160,12 +171,15 @@ class Task:
             return True
         clock = self._ports.clock
         started, computed = clock.monotonic(), clock.cpu()
+        self._pace.begin(started)
         rows = source.poll(self._slice_rows, begin=not self._waiting and not self._is_drained)
+        self._pace.end()
         now = clock.monotonic()
         self._has_more = bool(rows) and source.has_more(now)
         if rows:
             self._took(rows, now - started, clock.cpu() - computed)
-        watermark = source.next_watermark(started)
+        # Event time does not overtake rows that are left of a slice.
+        watermark = None if self._pace.has_rest else source.next_watermark(started)
         self._on_time(watermark)
         return rows is not None or watermark is not None
 
@@ -218,8 +232,20 @@ class Task:
     def _process(self, batch: pa.RecordBatch, port: int) -> None:
         clock = self._ports.clock
         started, computed = clock.monotonic(), clock.cpu()
-        self._head.process(batch, port)
+        self._pace.begin(started)
+        self._into_head(batch, port)
+        self._pace.end()
         self._took(batch.num_rows, clock.monotonic() - started, clock.cpu() - computed)
+        self._relieve()
+
+    def _resume(self, now: float) -> None:
+        """Go on with a slice that took too long."""
+        self._pace.begin(now)
+        self._pace.resume(RESUMED_ROWS)
+        self._pace.end()
+        self._relieve()
+
+    def _relieve(self) -> None:
         for member in self.members:
             member.relieve()
         self._spill()
@@ -300,7 +326,8 @@ class Task:
             self._is_held = self._is_held or is_last
 
         self._waiting.append((epoch, take))
-        if not (isinstance(self._head, SourceOperator) and self._head.is_mid_split):
+        is_mid_split = isinstance(self._head, SourceOperator) and self._head.is_mid_split
+        if not is_mid_split and not self._pace.has_rest:
             self._take_waiting()
 
     def on_triggered(self, epoch: Epoch) -> None:
@@ -380,6 +407,8 @@ class Task:
         """Cut between what was taken and what was not; ``arrived`` is where the marker has come,
         if it is not everywhere."""
         started = self._ports.clock.monotonic()
+        # Where markers overtake rows it may be in the middle of a slice, which is in no queue.
+        self._pace.finish(RESUMED_ROWS)
         self._last_cut = epoch
         for member in self.members:
             member.operator.before_marker(epoch)
