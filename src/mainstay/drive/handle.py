@@ -10,7 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 
 from mainstay.drive.background import end_threads
-from mainstay.drive.problems import ProblemLog
+from mainstay.drive.problems import ProblemLog, log_silent
 from mainstay.drive.progress import ProgressLine
 from mainstay.drive.restores import RestoreLog
 from mainstay.drive.scaling import Scaling
@@ -19,6 +19,7 @@ from mainstay.runtime.coordinator import Coordinator
 from mainstay.runtime.epochs import EpochRecord
 from mainstay.runtime.halting import Done
 from mainstay.runtime.messages import TaskMetrics
+from mainstay.runtime.slowness import Silent
 from mainstay.runtime.status import AttemptRecord, Problem
 
 GLANCE_S = 0.25
@@ -46,6 +47,7 @@ class JobHandle:
         try:
             try:
                 self._loop()
+                log_silent(self.name, self.coordinator)
             finally:
                 self._close()
         except BaseException as error:
@@ -121,6 +123,13 @@ class JobHandle:
         It goes on by itself when that is over. ``str`` of a problem is a line for people.
         """
         return self.coordinator.problems()
+
+    def silent(self) -> list[Silent]:
+        """The operators of the running attempt that took rows and have emitted none.
+
+        A filter may do so; a function that does has perhaps forgotten its ``yield``.
+        """
+        return self.coordinator.silent()
 
     def cancel(self) -> None:
         """End the job, whatever it waits for. The last complete epoch can be restored."""

@@ -13,6 +13,7 @@ from mainstay.runtime.channel_state import (
     TaskChannels,
     restore_incoming,
 )
+from mainstay.runtime.counting import Counts
 from mainstay.runtime.gate import Gate, Grant, InputChannel
 from mainstay.runtime.messages import Attempt
 from mainstay.runtime.operators.base import Emit, OperatorContext
@@ -50,7 +51,8 @@ class Assembler:
         outputs = [self._output(spec, number) for number in range(len(spec.outputs))]
         tuning = self.tuning
         pace = Pace(self.ports.clock, tuning.slice_limit_s, tuning.first_piece_rows)
-        self._wire(spec, members, outputs, pace)
+        counts = [Counts() for _ in members]
+        self._wire(spec, members, outputs, pace, counts)
         inputs = self._inputs(spec)
         most, least = self.tuning.window_bytes, self.tuning.least_window_bytes
         gate = Gate(inputs, self.grant, Windows(most, least, len(inputs)))
@@ -70,6 +72,7 @@ class Assembler:
             self.tuning.max_chain,
             pace,
         )
+        task.counts = counts
         if self.job.is_unaligned:
             task.channels = TaskChannels(spec, gate, outputs, self.ports.background)
         return task
@@ -112,20 +115,23 @@ class Assembler:
         members: list[StatefulOperator],
         outputs: list[Output],
         pace: Pace,
+        counts: list[Counts],
     ) -> None:
         """Give every operator its ``out``: the next operators of the chain and the outputs."""
         targets: list[list[Emit]] = [[] for _ in members]
         for place, member in enumerate(members):
             if member.spec.upstream is not None:
-                targets[member.spec.upstream].append(_into(member, place, pace))
+                into = counts[place].taking(_into(member, place, pace))
+                targets[member.spec.upstream].append(into)
         for edge, output in zip(spec.outputs, outputs, strict=True):
             targets[edge.sender_operator].append(output.emit)
-        for member, emits in zip(members, targets, strict=True):
-            member.operator.out = emits[0] if len(emits) == 1 else _to_all(emits)
+        for member, emits, count in zip(members, targets, counts, strict=True):
+            out = emits[0] if len(emits) == 1 else _to_all(emits)
+            member.operator.out = count.emitting(out)
         head = members[0].operator
         if isinstance(head, SourceOperator) and len(targets[0]) == 1 and len(members) > 1:
             # The second of a chain is what the first hands its rows to.
-            head.take_back = lambda: pace.give_back(1)
+            head.take_back = counts[1].giving_back(lambda: pace.give_back(1))
 
     def _markers(self, channels: int) -> MarkerHandler:
         return Tracker(channels) if self.job.mode == "at_least_once" else Aligner(channels)

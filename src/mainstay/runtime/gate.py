@@ -103,6 +103,13 @@ class Gate:
         return port, batch
 
     @property
+    def rows(self) -> int:
+        """How many rows are in line."""
+        queued = [element for channel in self.channels for element in channel.queue]
+        queued += [batch for _, _, batch in self._replayed]
+        return sum(each.num_rows for each in queued if isinstance(each, pa.RecordBatch))
+
+    @property
     def is_ready(self) -> bool:
         return bool(self._ready) or bool(self._replayed)
 

@@ -91,6 +91,10 @@ class Pace:
         while self._rests:
             self.resume(max_rows)
 
+    @property
+    def rows_left(self) -> int:
+        return sum(batch.num_rows for rest in self._rests.values() for batch, _ in rest)
+
     def give_back(self, place: int) -> int:
         """Forget what is left of the batch an operator was given last; how many rows that is."""
         return sum(batch.num_rows for batch, _ in self._rests.pop(place, ()))

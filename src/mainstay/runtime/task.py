@@ -17,6 +17,7 @@ import pyarrow as pa
 from mainstay.runtime.alignment import Action, Aligner, MarkerHandler
 from mainstay.runtime.channel_state import TaskChannels
 from mainstay.runtime.connector import Split
+from mainstay.runtime.counting import Counts, Effort
 from mainstay.runtime.durability import Durability, PendingEpoch
 from mainstay.runtime.gate import Gate
 from mainstay.runtime.messages import (
@@ -85,6 +86,8 @@ class Task:
         self._head: Any = members[0].operator
         self._pace = pace or Pace(ports.clock)
         self._into_head = self._pace.into(self._head, 0)
+        self.counts: list[Counts] = [Counts() for _ in members]
+        self._effort = Effort(ports.clock.monotonic())
         self._aligning_since: dict[Epoch, float] = {}
         self._durability = Durability(ports, self._acknowledge, self._decline)
         self._sinks = [m.operator for m in members if isinstance(m.operator, SinkOperator)]
@@ -243,6 +246,7 @@ class Task:
         self._pace.begin(now)
         self._pace.resume(RESUMED_ROWS)
         self._pace.end()
+        self._effort.took(0, self._ports.clock.monotonic() - now)
         self._relieve()
 
     def _relieve(self) -> None:
@@ -259,6 +263,7 @@ class Task:
 
     def _took(self, rows: int, elapsed_s: float, cpu_s: float) -> None:
         self._rows += rows
+        self._effort.took(rows, elapsed_s)
         self._slices.took(rows, elapsed_s, cpu_s)
         if rows:
             for output in self.outputs:
@@ -483,7 +488,20 @@ class Task:
     def metrics(self) -> TaskMetrics:
         skipped = self._head.skipped if isinstance(self._head, SourceOperator) else 0
         queued = self._head.feedback.rows if isinstance(self._head, LoopHead) else 0
-        return TaskMetrics(self._rows, not self._has_room(), skipped, self.watermark_us, queued)
+        row_s, load = self._effort.lately(self._ports.clock.monotonic())
+        self.counts[0].taken = self._rows
+        uids = (operator.uid for operator in self.spec.operators)
+        return TaskMetrics(
+            self._rows,
+            not self._has_room(),
+            skipped,
+            self.watermark_us,
+            queued,
+            self.gate.rows + self._pace.rows_left,
+            row_s,
+            load,
+            {uid: (c.taken, c.emitted) for uid, c in zip(uids, self.counts, strict=True)},
+        )
 
     def deadline(self) -> float | None:
         # A source that may not run has no say in when to look again.
