@@ -56,8 +56,9 @@ class Effort:
         self._row_s = 0.0
 
     def took(self, rows: int, elapsed_s: float) -> None:
+        """Rows were taken: none if a function has made more of them, which are left."""
         self._busy_s += elapsed_s
-        self._rows += rows
+        self._rows += max(rows, 0)
 
     def lately(self, now: float) -> tuple[float, float]:
         """The time a row took, and the part of the time it was at work."""

@@ -243,10 +243,11 @@ class Task:
 
     def _resume(self, now: float) -> None:
         """Go on with a slice that took too long."""
+        left = self._pace.rows_left
         self._pace.begin(now)
         self._pace.resume(RESUMED_ROWS)
         self._pace.end()
-        self._effort.took(0, self._ports.clock.monotonic() - now)
+        self._effort.took(left - self._pace.rows_left, self._ports.clock.monotonic() - now)
         self._relieve()
 
     def _relieve(self) -> None:
@@ -263,7 +264,7 @@ class Task:
 
     def _took(self, rows: int, elapsed_s: float, cpu_s: float) -> None:
         self._rows += rows
-        self._effort.took(rows, elapsed_s)
+        self._effort.took(rows - self._pace.rows_left, elapsed_s)
         self._slices.took(rows, elapsed_s, cpu_s)
         if rows:
             for output in self.outputs:
