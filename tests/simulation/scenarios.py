@@ -445,6 +445,8 @@ class Scenario:
                 batch_rows=random.choice([1, 4, 32]),
                 first_slice_rows=random.randint(1, 6),
                 max_slice_rows=6,
+                slice_limit_s=Random(f"limit-{seed}").choice([0.0, 0.1]),
+                first_piece_rows=Random(f"piece-{seed}").choice([1, 2]),
                 flush_s=0.001,
                 max_chain=random.choice([1, 2, 8]),
             ),

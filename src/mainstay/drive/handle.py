@@ -12,7 +12,7 @@ from html import escape
 from typing import TextIO
 
 from mainstay.drive.background import end_threads
-from mainstay.drive.problems import ProblemLog
+from mainstay.drive.problems import ProblemLog, log_silent
 from mainstay.drive.progress import ProgressLine
 from mainstay.drive.restores import RestoreLog
 from mainstay.drive.scaling import Scaling
@@ -22,6 +22,7 @@ from mainstay.runtime.epochs import EpochRecord
 from mainstay.runtime.halting import Done
 from mainstay.runtime.messages import TaskMetrics
 from mainstay.runtime.record_list import RecordList
+from mainstay.runtime.slowness import Silent
 from mainstay.runtime.status import AttemptRecord, Problem
 
 GLANCE_S = 0.25
@@ -50,6 +51,7 @@ class JobHandle:
             try:
                 self._loop()
                 self._log_news()
+                log_silent(self.name, self.coordinator)
             finally:
                 self._close()
         except BaseException as error:
@@ -132,6 +134,13 @@ class JobHandle:
         It goes on by itself when that is over. ``str`` of a problem is a line for people.
         """
         return RecordList("problems", self.coordinator.problems())
+
+    def silent(self) -> list[Silent]:
+        """The operators of the running attempt that took rows and have emitted none.
+
+        A filter may do so; a function that does has perhaps forgotten its ``yield``.
+        """
+        return self.coordinator.silent()
 
     def cancel(self) -> None:
         """End the job, whatever it waits for. The last complete epoch can be restored."""

@@ -7,7 +7,11 @@ from typing import Protocol, TextIO
 
 from mainstay.runtime.epochs import EpochRecord
 from mainstay.runtime.messages import TaskMetrics
+from mainstay.runtime.slowness import Silent
 from mainstay.runtime.status import Problem
+
+SILENT_S = 5.0
+"""How long an operator may emit nothing before the line says so."""
 
 
 class Watched(Protocol):
@@ -20,6 +24,7 @@ class Watched(Protocol):
     def snapshots(self) -> Sequence[EpochRecord]: ...
     def metrics(self) -> dict[tuple[str, int], TaskMetrics]: ...
     def problems(self) -> Sequence[Problem]: ...
+    def silent(self) -> Sequence[Silent]: ...
 
 
 class ProgressLine:
@@ -31,6 +36,7 @@ class ProgressLine:
         self._is_shown = out.isatty()
         self._rows = 0
         self._at: float | None = None
+        self._began: float | None = None
 
     def update(self, now: float) -> None:
         if not self._is_shown:
@@ -56,7 +62,14 @@ class ProgressLine:
             parts.append(
                 f"epoch {last.epoch} in {last.duration_s:.2f} s, {last.size_bytes:,} bytes"
             )
-        return "  ".join([*parts, *map(str, self._job.problems())])
+        return "  ".join([*parts, *map(str, self._job.problems()), *self._silent(now)])
+
+    def _silent(self, now: float) -> list[str]:
+        """Operators that emit nothing, after some seconds; a filter is no reason to worry."""
+        self._began = now if self._began is None else self._began
+        if now - self._began < SILENT_S:
+            return []
+        return [str(each) for each in self._job.silent() if not each.may_be]
 
     def end(self) -> None:
         if self._is_shown and self._at is not None:

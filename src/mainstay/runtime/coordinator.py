@@ -42,6 +42,7 @@ from mainstay.runtime.ports import Ports
 from mainstay.runtime.recovery import RestorePlan, plan_restore
 from mainstay.runtime.requests import Requests
 from mainstay.runtime.restart import RestartStrategy
+from mainstay.runtime.slowness import Silent
 from mainstay.runtime.spec import JobSpec
 from mainstay.runtime.status import AttemptRecord, Problem, Status
 from mainstay.runtime.worker import Deployment
@@ -177,6 +178,10 @@ class Coordinator:
         if self._attempt is None:
             return []
         return self._attempt.problems(self._ports.clock.monotonic())
+
+    def silent(self) -> list[Silent]:
+        """The operators of the current attempt that emitted nothing for the rows they took."""
+        return self._attempt.silent() if self._attempt is not None else []
 
     def cancel(self) -> None:
         """End the job without finishing it. The last complete epoch can be restored."""

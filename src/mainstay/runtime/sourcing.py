@@ -31,6 +31,8 @@ class _Planned:
     source: Source
     book: SplitBook
     replan_at: float | None = None
+    is_planned: bool = False
+    """Whether all subtasks of this attempt know which splits they begin with, if any."""
     planning: Retry = field(default_factory=Retry)
     telling: Retry = field(default_factory=Retry)
     is_telling: bool = False
@@ -75,7 +77,7 @@ class Sourcing:
         """All workers are ready: plan what is not planned yet."""
         for uid, planned in self._sources.items():
             if planned.book.is_complete:
-                self._assign(uid, planned.book, planned.book.nothing())
+                self._assign(uid, planned, planned.book.nothing())
             else:
                 self._plan(uid, planned)
         if restored is not None:
@@ -119,7 +121,7 @@ class Sourcing:
             except RestoreError as error:
                 self._failed(refused(uid, error))
                 return
-            self._assign(uid, book, shares)
+            self._assign(uid, planned, shares)
             if not book.bounded and source.replan_s is not None:
                 planned.replan_at = self._ports.clock.monotonic() + source.replan_s
 
@@ -132,10 +134,14 @@ class Sourcing:
 
         self._ports.background.submit(plan, done, failed)
 
-    def _assign(self, uid: str, book: SplitBook, shares: list[tuple[Split, ...]]) -> None:
+    def _assign(self, uid: str, planned: _Planned, shares: list[tuple[Split, ...]]) -> None:
+        """Give the splits out. With the first of them a subtask learns of it if it gets none: then
+        it holds event time back no more."""
+        is_last, is_first = planned.book.is_complete, not planned.is_planned
+        planned.is_planned = True
         for subtask, splits in enumerate(shares):
-            if splits or book.is_complete:
-                message = AssignSplits(self._attempt, uid, subtask, splits, book.is_complete)
+            if splits or is_last or is_first:
+                message = AssignSplits(self._attempt, uid, subtask, splits, is_last)
                 self._ports.send(subtask, message)
 
     # ------------------------------------------------------------ completed epochs

@@ -98,6 +98,7 @@ class Worker:
         self._applying: deque[Iterator[None]] = deque()
         self._reading = 0
         self._is_ready = False
+        self._ended = 0
         self._flushed_at = self._metrics_at = ports.clock.monotonic()
         self._restore()
 
@@ -234,7 +235,10 @@ class Worker:
 
     def _report_metrics(self) -> None:
         now = self._ports.clock.monotonic()
-        if now >= self._metrics_at:
+        ended = sum(task.ended for task in self.tasks)
+        if now >= self._metrics_at or ended > self._ended:
+            # What a task came to is said with its end, however short it was.
+            self._ended = ended
             self._metrics_at = now + METRICS_S
             tasks = {task.spec.id: task.metrics() for task in self.tasks}
             self._ports.send(COORDINATOR, Metrics(self.attempt, self.number, tasks))

@@ -83,6 +83,9 @@ class SimulatedClock:
     def wall(self) -> float:
         return self.start + self.now
 
+    def cpu(self) -> float:
+        return self.now
+
 
 @dataclass(slots=True, eq=False)
 class _Process:

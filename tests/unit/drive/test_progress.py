@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import io
 
-from mainstay.drive.progress import ProgressLine
+from mainstay.drive.progress import SILENT_S, ProgressLine
 from mainstay.runtime.epochs import EpochRecord
 from mainstay.runtime.messages import Epoch, TaskMetrics
+from mainstay.runtime.slowness import Silent
 from mainstay.runtime.status import Problem
 
 
@@ -26,6 +27,10 @@ class Job:
 
     def __init__(self) -> None:
         self.waits_for: list[Problem] = []
+        self.emits_nothing: list[Silent] = []
+
+    def silent(self) -> list[Silent]:
+        return self.emits_nothing
 
     def problems(self) -> list[Problem]:
         return self.waits_for
@@ -73,3 +78,14 @@ def test_a_terminal_gets_one_line_that_is_written_over() -> None:
     line.end()
     assert out.getvalue().count("\r") == 2
     assert out.getvalue().endswith("\n")
+
+
+def test_the_line_shows_a_function_that_emits_nothing_but_no_filter() -> None:
+    job = Job()
+    job.emits_nothing = [Silent("totals", 1500, may_be=False), Silent("few", 9, may_be=True)]
+    line = ProgressLine(job, Terminal())
+    assert "0 rows out" not in line.text(1.0), "there may be some yet"
+    text = line.text(1.0 + SILENT_S)
+    assert text.endswith(
+        "'totals': 0 rows out of 1,500 in; does its function lack a yield or a return?"
+    )
