@@ -7,7 +7,7 @@ from typing import Protocol
 
 from mainstay.runtime.epochs import EpochRecord
 from mainstay.runtime.messages import TaskMetrics
-from mainstay.runtime.status import AttemptRecord
+from mainstay.runtime.status import AttemptRecord, Problem, Recovery
 
 
 class Job(Protocol):
@@ -24,7 +24,11 @@ class Job(Protocol):
         """The parallelism of every operator that was not given its own."""
 
     def wait(self, timeout: float | None = None, *, progress: bool = True) -> str:
-        """Wait for the end and return the final status; raises what made the job fail."""
+        """Wait for the end and return the final status; raises what made the job fail.
+
+        After ``timeout`` seconds it returns the status that the job has then: equal to the bare
+        word, and printed with what the job waits for, or why it is restarting.
+        """
 
     def cancel(self) -> None:
         """End the job. The last complete epoch can be restored."""
@@ -53,6 +57,12 @@ class Job(Protocol):
     @property
     def restored(self) -> tuple[str, ...]:
         """What the job went on from when it was started, a line for each state."""
+
+    def problems(self) -> list[Problem]:
+        """What keeps the job from making progress: targets that are away, a failed attempt."""
+
+    def recoveries(self) -> list[Recovery]:
+        """How each attempt that has run took over from the one before it, and how long it took."""
 
     def attempts(self) -> list[AttemptRecord]:
         """The attempts so far, with what each was restored from and why it ended."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol, TextIO
 
 from mainstay.runtime.epochs import EpochRecord
@@ -30,12 +31,23 @@ class ProgressLine:
         self._is_shown = out.isatty()
         self._rows = 0
         self._at: float | None = None
+        self._noticed = 0
 
-    def update(self, now: float) -> None:
+    def update(self, now: float, notices: Sequence[str] = ()) -> None:
+        """Write the line again, below the notices that are new."""
         if not self._is_shown:
             return
+        for notice in notices[self._noticed :]:
+            self._out.write(f"\r\x1b[2K{notice}\n")
+        self._noticed = len(notices)
         self._out.write(f"\r\x1b[2K{self.text(now)}")
         self._out.flush()
+
+    def clear(self) -> None:
+        """Make room for a line of others; the next update writes this one again below it."""
+        if self._is_shown:
+            self._out.write("\r\x1b[2K")
+            self._out.flush()
 
     def text(self, now: float) -> str:
         """Status, rows, rate, the last epoch, and what the job waits for."""

@@ -13,14 +13,12 @@ import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any, Protocol
 
 import cloudpickle
 import zmq
 
 from mainstay.drive.background import Report, ThreadBackground
-from mainstay.drive.clock import SystemClock
 from mainstay.drive.handle import JobHandle
 from mainstay.drive.lease import LEASE_S
 from mainstay.drive.remote_worker import Bootstrap
@@ -32,7 +30,6 @@ from mainstay.runtime.messages import Attempt
 from mainstay.runtime.options import JobOptions
 from mainstay.runtime.ports import Ports
 from mainstay.runtime.spec import JobSpec
-from mainstay.runtime.status import Status
 from mainstay.runtime.worker import Deployment
 from mainstay.snapshot.object_storage import open_storage
 from mainstay.transport.codec import WIRE_VERSION
@@ -74,35 +71,6 @@ class Launcher(Protocol):
         """No attempt will be started any more: wait until all processes are gone."""
 
 
-@dataclass(frozen=True, slots=True)
-class Recovery:
-    """When an attempt took over from the one before it, in seconds since 1970.
-
-    ``failed_at``: the failure was known; ``begun_at``: the next attempt was begun, after the wait
-    that the restart strategy asks for; ``gathered_at``: its workers had all come in;
-    ``running_at``: they had restored their state.
-    """
-
-    attempt: int
-    reason: str
-    failed_at: float
-    begun_at: float
-    gathered_at: float
-    running_at: float
-
-    @property
-    def wait_s(self) -> float:
-        return self.begun_at - self.failed_at
-
-    @property
-    def relaunch_s(self) -> float:
-        return self.gathered_at - self.begun_at
-
-    @property
-    def restore_s(self) -> float:
-        return self.running_at - self.gathered_at
-
-
 @dataclass(slots=True)
 class _Gathering:
     """The workers of an attempt, as they come in."""
@@ -133,11 +101,8 @@ class RemoteJob(JobHandle):
         self._storage = storage
         self._launcher = launcher
         self._patience = patience or Patience()
-        self._clock = SystemClock()
         self._reports: queue.SimpleQueue[Report] = queue.SimpleQueue()
         self._gathering: _Gathering | None = None
-        self._gathered_at: dict[int, float] = {}
-        self._running_at: dict[int, float] = {}
         opened = open_storage(storage)
         with contextlib.ExitStack() as closing:
             self._wakeup = Wakeup()
@@ -165,24 +130,10 @@ class RemoteJob(JobHandle):
         hellos = dict(gathering.hellos) if gathering is not None else {}
         return {number: (hello.host, hello.pid) for number, hello in hellos.items()}
 
-    def recoveries(self) -> list[Recovery]:
-        """How each attempt that has run took over from the one before it."""
-        return [
-            Recovery(
-                record.attempt,
-                before.reason,
-                before.ended_at,
-                record.begun_at,
-                self._gathered_at[record.attempt],
-                self._running_at[record.attempt],
-            )
-            for before, record in pairwise(self.attempts())
-            if before.ended_at is not None and record.attempt in self._running_at
-        ]
-
     # ------------------------------------------------------------ cluster
 
     def launch(self, deployment: Deployment) -> None:
+        self._launching(deployment)
         attempt, workers = deployment.attempt, deployment.job.workers
         keys = self._hub.admit(attempt)
         bootstrap = Bootstrap(
@@ -224,7 +175,6 @@ class RemoteJob(JobHandle):
                 self._hear(message)
             while not self._reports.empty():
                 self._reports.get()()
-            self._note_progress()
             self._check_silence()
             self.coordinator.tick()
             self._log_news()
@@ -273,12 +223,7 @@ class RemoteJob(JobHandle):
             self._hub.send(gathering.attempt, worker, welcome)
             gathering.heard[worker] = self._clock.monotonic()
         gathering.is_complete = True
-        self._gathered_at[gathering.attempt] = self._clock.wall()
-
-    def _note_progress(self) -> None:
-        gathering = self._gathering
-        if gathering is not None and self.coordinator.status is Status.RUNNING:
-            self._running_at.setdefault(gathering.attempt, self._clock.wall())
+        self._recoveries.gathered(gathering.attempt, self._clock.wall())
 
     def _check_silence(self) -> None:
         """Give up workers that never came, or that have not been heard of for long."""

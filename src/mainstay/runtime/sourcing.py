@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any
 
-from mainstay.errors import SourceError
+from mainstay.errors import MainstayError, SourceError
 from mainstay.runtime.connector import UNAVAILABLE, Json, Source, Split
 from mainstay.runtime.messages import AssignSplits, Attempt
 from mainstay.runtime.operators.source import SPLITS, unfinished_splits
@@ -120,9 +120,7 @@ class Sourcing:
                 planned.planning.failed(self._ports.clock.monotonic(), error)
                 planned.replan_at = planned.planning.at
                 return
-            self._failed(
-                SourceError(f"source {uid!r} cannot be planned: {type(error).__name__}: {error}")
-            )
+            self._failed(_unplanned(uid, error))
 
         self._ports.background.submit(plan, done, failed)
 
@@ -157,6 +155,14 @@ class Sourcing:
             planned.telling.failed(self._ports.clock.monotonic(), error)
 
         self._ports.background.submit(tell, done, failed)
+
+
+def _unplanned(uid: str, error: Exception) -> SourceError:
+    """A source that has never been planned is wrong; one that has been may be so again."""
+    unplanned = SourceError(f"source {uid!r} cannot be planned: {type(error).__name__}: {error}")
+    unplanned.is_final = isinstance(error, MainstayError) and error.is_final
+    unplanned.is_final_at_start = True
+    return unplanned
 
 
 def unfinished(manifest: Manifest, uid: str) -> dict[str, Json]:

@@ -30,6 +30,7 @@ def finish(leader: Any) -> Epoch:
     leader.world.background.drain()
     leader.confirm(epoch)
     leader.world.background.drain()
+    leader.answer_releases()
     return epoch
 
 
