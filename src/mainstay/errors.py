@@ -144,6 +144,9 @@ class FencedError(MainstayError):
 class LinkError(MainstayError):
     """A connection between processes of a job broke, or could not be made."""
 
+    is_hearsay: bool = False
+    """Whether it only says that another process is gone, which something else knows more of."""
+
 
 class SparkSetupError(MainstayError):
     """The Spark session, or the machine, is not set up for the job."""

@@ -87,6 +87,9 @@ class ProcessLauncher:
         for process in self.processes.get(attempt, []):
             process.kill()
 
+    def gone(self) -> Exception | None:
+        return None
+
     def close(self) -> None:
         for process in [p for processes in self.processes.values() for p in processes]:
             try:

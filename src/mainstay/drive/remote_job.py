@@ -24,9 +24,9 @@ from mainstay.drive.lease import LEASE_S
 from mainstay.drive.remote_worker import Bootstrap
 from mainstay.drive.scaling import Scaling
 from mainstay.drive.wakeup import Wakeup
-from mainstay.errors import ProtocolError
+from mainstay.errors import LinkError, ProtocolError, brief
 from mainstay.runtime.coordinator import Coordinator
-from mainstay.runtime.messages import Attempt
+from mainstay.runtime.messages import Attempt, WorkerFailed
 from mainstay.runtime.options import JobOptions
 from mainstay.runtime.ports import Ports
 from mainstay.runtime.spec import JobSpec
@@ -44,11 +44,13 @@ class Patience:
 
     ``silence_s``: a worker that was not heard of for so long is given up. ``lease_s``: a worker
     that has not heard of the coordinator for so long ends itself. ``start_s``: all workers must
-    have come in by then.
+    have come in by then. ``reason_s``: when a worker says that another is gone, whoever knows why
+    has so long to say it.
     """
 
     start_s: float = 90.0
     silence_s: float = 10.0
+    reason_s: float = 1.0
     lease_s: float = LEASE_S
 
 
@@ -66,6 +68,9 @@ class Launcher(Protocol):
 
     def stop(self, attempt: int) -> None:
         """End the processes of an attempt, however slowly."""
+
+    def gone(self) -> Exception | None:
+        """Why no process can ever be started here again; None where one can."""
 
     def close(self) -> None:
         """No attempt will be started any more: wait until all processes are gone."""
@@ -103,6 +108,8 @@ class RemoteJob(JobHandle):
         self._patience = patience or Patience()
         self._reports: queue.SimpleQueue[Report] = queue.SimpleQueue()
         self._gathering: _Gathering | None = None
+        self._hearsay: tuple[WorkerFailed, float] | None = None
+        """What a worker says of the end of another, and how long that is kept back."""
         opened = open_storage(storage)
         with contextlib.ExitStack() as closing:
             self._wakeup = Wakeup()
@@ -143,7 +150,7 @@ class RemoteJob(JobHandle):
         self._gathering = _Gathering(attempt, workers, shipped, self._clock.monotonic())
 
         def ended(reason: str) -> None:
-            self.post(lambda: self.coordinator.attempt_lost(attempt, reason))
+            self.post(lambda: self._ended(attempt, reason))
 
         try:
             self._launcher.start(bootstrap, workers, ended)
@@ -155,7 +162,25 @@ class RemoteJob(JobHandle):
             self._hub.send(attempt, worker, Die(attempt))
         self._hub.drop(attempt)
         self._gathering = None
+        self._hearsay = None
         self._launcher.stop(attempt)
+
+    def _ended(self, attempt: Attempt, reason: str) -> None:
+        """The launcher has seen a process end, and knows why; its peers may know which."""
+        hearsay, self._hearsay = self._hearsay, None
+        gone = self._launcher.gone()
+        if gone is not None:
+            self.coordinator.receive(WorkerFailed(attempt, -1, gone))
+            return
+        if hearsay is not None and hearsay[0].attempt == attempt:
+            reason = f"{reason} ({brief(hearsay[0].error)})"
+        self.coordinator.attempt_lost(attempt, reason)
+
+    def _believe_hearsay(self) -> None:
+        """Nobody knows more of the end of a worker than its peers."""
+        if self._hearsay is not None and self._clock.monotonic() >= self._hearsay[1]:
+            message, self._hearsay = self._hearsay[0], None
+            self.coordinator.receive(message)
 
     def _send(self, worker: int, message: Any) -> None:
         self._hub.send(message.attempt, worker, message)
@@ -175,6 +200,7 @@ class RemoteJob(JobHandle):
                 self._hear(message)
             while not self._reports.empty():
                 self._reports.get()()
+            self._believe_hearsay()
             self._check_silence()
             self.coordinator.tick()
             self._log_news()
@@ -195,6 +221,9 @@ class RemoteJob(JobHandle):
                 self._welcome(gathering, message)
             case Garbled(_, worker, reason):
                 self.coordinator.worker_lost(gathering.attempt, worker, reason)
+            case WorkerFailed(_, _, LinkError(is_hearsay=True)):
+                until = self._clock.monotonic() + self._patience.reason_s
+                self._hearsay = self._hearsay or (message, until)
             case _:
                 self.coordinator.receive(message)
 

@@ -72,6 +72,7 @@ class RemoteWorker:
         self._reports: queue.SimpleQueue[Report] = queue.SimpleQueue()
         self._schemas: dict[ChannelId, Any] = {}
         self._is_released = False
+        self._worker: Worker | None = None
         self.has_reported = False
         """Whether the coordinator has heard why the worker failed."""
 
@@ -195,7 +196,7 @@ class RemoteWorker:
         background = ThreadBackground(pool, self._reports, self._wakeup)
         storage = open_storage(self._bootstrap.storage)
         ports = Ports(SystemClock(), background, self._send, storage, open_storage)
-        worker = Worker(deployment, self._number, ports)
+        worker = self._worker = Worker(deployment, self._number, ports)
         poller = self._links.poller()
         poller.register(self._hub, zmq.POLLIN)
         poller.register(self._hub_watch.socket, zmq.POLLIN)
@@ -259,6 +260,8 @@ class RemoteWorker:
             message = self._await_word(FAREWELL_S)
         self.has_reported = message is not None
         self._is_released = isinstance(message, Release) and isinstance(error, LinkError)
+        if self._is_released and self._worker is not None:
+            self._worker.receive(message)
 
     def _end_threads(self, pool: ThreadPoolExecutor) -> None:
         """Wait for the threads of a released worker: they must not go on beside the next task.

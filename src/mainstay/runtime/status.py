@@ -95,7 +95,8 @@ class Failure:
         return f"attempt {self.next_attempt} {when}, from {self.origin}"
 
     def as_problem(self, now: float) -> Setback:
-        return Setback(self.subject, self.outlook(now), brief(self.error), now - self.at)
+        reason = brief(self.error).removeprefix(f"{self.subject} was lost: ")
+        return Setback(self.subject, self.outlook(now), reason, now - self.at)
 
 
 @dataclass(slots=True)

@@ -71,6 +71,18 @@ def is_local(session: Any) -> bool:
     return master == "local" or master.startswith("local[")
 
 
+def is_stopped(session: Any) -> bool:
+    """Whether a session can run nothing any more: it was stopped, or its JVM has ended."""
+    context = session.sparkContext
+    if context._jsc is None:
+        return True
+    try:
+        return bool(context._jsc.sc().isStopped())
+    except Exception:
+        # Nobody answers, or the context was taken away this very moment.
+        return True
+
+
 # ---------------------------------------------------------------- Java
 
 
