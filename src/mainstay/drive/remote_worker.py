@@ -167,7 +167,7 @@ class RemoteWorker:
                     "open connections to the driver."
                 )
             if isinstance(message, Die):
-                leave(f"attempt {self._attempt} is over")
+                leave(f"attempt {self._attempt} is over", is_told=True)
             if isinstance(message, Welcome):
                 return message
 
@@ -224,7 +224,7 @@ class RemoteWorker:
             while self._hub.poll(0) and not worker.released:
                 message = decode(self._hub.recv_multipart(), self._schema_of)
                 if isinstance(message, Die):
-                    leave(f"attempt {self._attempt} is over")
+                    leave(f"attempt {self._attempt} is over", is_told=True)
                 worker.receive(message)
         if not worker.released:
             self._require_hub()

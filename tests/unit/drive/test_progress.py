@@ -69,3 +69,14 @@ def test_a_terminal_gets_one_line_that_is_written_over() -> None:
     line.end()
     assert out.getvalue().count("\r") == 2
     assert out.getvalue().endswith("\n")
+
+
+def test_notices_stand_above_the_line_once_each() -> None:
+    out = Terminal()
+    line = ProgressLine(Job(), out)
+    line.update(1.0, ["totals: starting 2 workers"])
+    line.update(2.0, ["totals: starting 2 workers", "totals: running"])
+    line.clear()
+    assert out.getvalue().count("totals: starting 2 workers\n") == 1
+    assert out.getvalue().count("totals: running\n") == 1
+    assert out.getvalue().endswith("\r\x1b[2K")
