@@ -31,6 +31,7 @@ def finish(leader: Any) -> Epoch:
     leader.confirm(epoch)
     leader.world.background.drain()
     leader.answer_releases()
+    leader.world.background.drain()
     return epoch
 
 
