@@ -8,11 +8,12 @@ makes them a part of the warning, otherwise they are debug messages).
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable
 
 from mainstay.errors import UserFunctionError
 from mainstay.runtime.status import Failure
-from mainstay.runtime.tracebacks import are_full, carried_traceback
+from mainstay.runtime.tracebacks import are_full, carried_traceback, drop_frames
 
 _log = logging.getLogger("mainstay")
 
@@ -20,29 +21,29 @@ Warn = Callable[..., None]
 
 
 class FailureLog:
-    """Told again and again which failures there were, it logs those that are new."""
+    """Takes and logs what the coordinator has to tell."""
 
     def __init__(self, job: str, warn: Warn = _log.warning) -> None:
         self._job = job
         self._warn = warn
-        self._logged = 0
-        self._troubles = 0
         self._shown: set[str] = set()
 
-    def update(self, failures: Sequence[Failure]) -> None:
-        for failure in failures[self._logged :]:
+    def update(self, failures: deque[Failure]) -> None:
+        while failures:
+            failure = failures.popleft()
             text = failure.as_problem(failure.at)
             self._warn("job %r: %s%s", self._job, text, self._traceback(failure))
             level = logging.WARNING if are_full() else logging.DEBUG
             frames = carried_traceback(failure.error)
             _log.log(level, "job %r, %s:\n%s", self._job, failure.subject, frames)
-        self._logged = len(failures)
+            if failure.next_at is not None:
+                # The frames hold on to the state of workers that are no more.
+                drop_frames(failure.error)
 
-    def update_troubles(self, troubles: Sequence[str]) -> None:
+    def update_troubles(self, troubles: deque[str]) -> None:
         """What has gone wrong after everything was done."""
-        for trouble in troubles[self._troubles :]:
-            self._warn("job %r: %s", self._job, trouble)
-        self._troubles = len(troubles)
+        while troubles:
+            self._warn("job %r: %s", self._job, troubles.popleft())
 
     def _traceback(self, failure: Failure) -> str:
         """The author's own frames, once; where the job ends they come with its error."""

@@ -171,7 +171,7 @@ class JobHandle:
                     break
                 self._has_ended.wait(left)
                 if line is not None:
-                    line.update(time.monotonic(), self._notices.lines)
+                    line.update(time.monotonic(), self._notices.take())
         finally:
             self._line = None
             if line is not None:

@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections import deque
 from collections.abc import Sequence
 
 from mainstay.runtime.status import AttemptRecord, Status
 from mainstay.runtime.worker import Deployment
+
+MOST = 50
+"""How many are kept where nobody watches."""
 
 _log = logging.getLogger("mainstay")
 
@@ -24,10 +28,10 @@ def say_at_once(text: str) -> None:
 
 
 class Notices:
-    """The notices of one job, oldest first."""
+    """The notices of one job, for whoever watches it to take."""
 
     def __init__(self, job: str) -> None:
-        self.lines: list[str] = []
+        self._lines: deque[str] = deque(maxlen=MOST)
         self._job = job
         self._running: int | None = None
 
@@ -46,8 +50,12 @@ class Notices:
             self._running = attempts[-1].attempt
             self._add("running" if len(attempts) == 1 else f"running (attempt {self._running})")
 
+    def take(self) -> list[str]:
+        """Those that nobody has taken yet, oldest first."""
+        return [self._lines.popleft() for _ in range(len(self._lines))]
+
     def _add(self, text: str) -> None:
-        self.lines.append(f"{self._job}: {text}")
+        self._lines.append(f"{self._job}: {text}")
         _log.info("job %r: %s", self._job, text)
 
 

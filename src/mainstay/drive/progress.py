@@ -31,15 +31,13 @@ class ProgressLine:
         self._is_shown = out.isatty()
         self._rows = 0
         self._at: float | None = None
-        self._noticed = 0
 
     def update(self, now: float, notices: Sequence[str] = ()) -> None:
         """Write the line again, below the notices that are new."""
         if not self._is_shown:
             return
-        for notice in notices[self._noticed :]:
+        for notice in notices:
             self._out.write(f"\r\x1b[2K{notice}\n")
-        self._noticed = len(notices)
         self._out.write(f"\r\x1b[2K{self.text(now)}")
         self._out.flush()
 

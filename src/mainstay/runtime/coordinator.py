@@ -15,6 +15,7 @@ passed (``tick``). The commit log decides: a coordinator that loses a slot has b
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Protocol
@@ -53,6 +54,9 @@ from mainstay.state.keygroups import HASH_ID
 MOST_ATTEMPTS = 1000
 """How many attempts a leader remembers, beside its first."""
 
+MOST_NEWS = 64
+"""How many failures wait to be told of, where nobody does."""
+
 _SHOWN_AS_IT_IS = (UserFunctionError, JobFailedError, RestoreError, FencedError, SourceError)
 """Errors that say enough by themselves; others are given the job's name."""
 
@@ -82,12 +86,12 @@ class Coordinator:
         self.error: Exception | None = None
         self._epochs = EpochHistory(ports)
         self.attempts: list[AttemptRecord] = []
-        self.failures: list[Failure] = []
-        """Every failure so far, the last one of a job that has failed included."""
+        self.failures: deque[Failure] = deque(maxlen=MOST_NEWS)
+        """Failures, that of the job itself included, for the drive to take and tell of."""
         self.setback: Failure | None = None
         """The last failure, until an epoch is complete again."""
-        self.troubles: list[str] = []
-        """What functions raised when they were closed, after everything else was done."""
+        self.troubles: deque[str] = deque(maxlen=MOST_NEWS)
+        """What functions raised when they were closed, after everything else was done; likewise."""
         self._job = job
         self._options = options
         self._ports = ports

@@ -79,12 +79,25 @@ def carried_traceback(error: BaseException) -> str:
 
 def trim(error: BaseException) -> None:
     """Take the frames of this package out of the tracebacks of an error and its causes."""
-    trimmed: set[int] = set()
-    link: BaseException | None = error
-    while link is not None and id(link) not in trimmed:
-        trimmed.add(id(link))
+    for link in _chain(error):
         link.__traceback__ = _without_ours(link.__traceback__)
+
+
+def drop_frames(error: BaseException) -> None:
+    """Keep the text of an error's traceback, and nothing that its frames refer to."""
+    carry_traceback(error)
+    for link in _chain(error):
+        link.__traceback__ = None
+
+
+def _chain(error: BaseException) -> list[BaseException]:
+    """An error, its cause, the cause of that, and so on."""
+    found: list[BaseException] = []
+    link: BaseException | None = error
+    while link is not None and all(link is not each for each in found):
+        found.append(link)
         link = link.__cause__ or link.__context__
+    return found
 
 
 def _without_ours(frames: TracebackType | None) -> TracebackType | None:

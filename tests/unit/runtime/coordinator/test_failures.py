@@ -123,7 +123,7 @@ def test_a_job_has_finished_when_every_worker_has_closed_its_functions(lead: Lea
     assert status(leader) == "running"
     leader.coordinator.receive(Released(Attempt(1), 1))
     assert status(leader) == "finished"
-    assert leader.coordinator.troubles == [
+    assert list(leader.coordinator.troubles) == [
         "worker 0 could not close its functions: OSError: in use"
     ]
 
