@@ -157,9 +157,8 @@ def test_a_damaged_slot_of_the_log_is_named(base: Path, call: Any) -> None:
 
 def test_the_history_shows_epochs_that_are_no_longer_kept(base: Path, call: Any) -> None:
     told = json.loads(call(base / "snapshots", "--history", 50, "--json").out)
-    assert [each["epoch"] for each in told["history"] if each["status"] == "complete"] == list(
-        range(1, told["completed"] + 1)
-    )
+    complete = [each["epoch"] for each in told["history"] if each["status"] == "complete"]
+    assert len(complete) == told["completed"] >= len(told["epochs"]) > 0
     newest = json.loads(call(base / "snapshots", "--history", 1, "--json").out)["history"]
     assert newest == told["history"][-1:]
     assert "Epochs that have ended" in call(base / "snapshots", "--history", 5).out

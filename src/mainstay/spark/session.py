@@ -21,6 +21,7 @@ import mainstay
 from mainstay.drive.notices import say_at_once
 from mainstay.errors import SlotsError, SparkSetupError
 from mainstay.runtime.tracebacks import are_full
+from mainstay.spark.reservations import free_slots
 
 SPARE_SLOTS = 2
 """Slots a local session has beyond the workers, for attempts that overlap and for queries."""
@@ -236,13 +237,13 @@ def check_more_slots(session: Any, workers: int, running: int) -> None:
 
 
 def slots(session: Any) -> tuple[int, int]:
-    """How many tasks can run at once, and how many could start now."""
+    """How many tasks can run at once, and how many slots no task or job of ours has."""
     context = session.sparkContext._jsc.sc()
     profile = context.resourceProfileManager().defaultResourceProfile()
     total = int(context.maxNumConcurrentTasks(profile))
     infos = context.statusTracker().getExecutorInfos()
     running = sum(int(info.numRunningTasks()) for info in infos)
-    return total, total - running
+    return total, free_slots(session, total, running)
 
 
 def _require_memory(session: Any) -> None:
