@@ -14,12 +14,14 @@ from mainstay.errors import GraphError
 from mainstay.plan.logical import Input
 from mainstay.runtime.operators.keyed import CoKeyedRows
 from mainstay.runtime.operators.rows import Make
+from mainstay.runtime.own_frames import with_own_frames
 from mainstay.runtime.spec import Broadcast, HashByKey, KeySpec
 
 if TYPE_CHECKING:
     from mainstay.api.stream import Stream
 
 
+@with_own_frames
 class ConnectedStreams:
     """Two streams that feed one function: both keyed alike, or the right one broadcast."""
 

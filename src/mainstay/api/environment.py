@@ -37,6 +37,7 @@ from mainstay.runtime.operators.rows import Make
 from mainstay.runtime.operators.source import SPLITS, SourceOperator
 from mainstay.runtime.options import RestoreOptions
 from mainstay.runtime.origin import place_of
+from mainstay.runtime.own_frames import with_own_frames
 from mainstay.runtime.spec import Forward, JobSpec
 from mainstay.snapshot.storage import absolute
 from mainstay.spelling import did_you_mean
@@ -49,6 +50,7 @@ EMBEDDED = "embedded"
 """In the place of a Spark session: run the job in this process, without Spark."""
 
 
+@with_own_frames
 class Environment:
     """Holds the settings of a job and the graph that is being built."""
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from mainstay.errors import GraphError
 from mainstay.runtime.options import RestartOptions, SnapshotOptions
+from mainstay.runtime.own_frames import with_own_frames
 from mainstay.snapshot.storage import absolute
 from mainstay.state.durations import seconds
 
@@ -20,6 +21,7 @@ def whole_number(value: Any, name: str, *, least: int = 1, where: str = "") -> i
     return value
 
 
+@with_own_frames
 @dataclass(frozen=True, slots=True)
 class Snapshots:
     """Where snapshots go, how often they are taken, and how many are kept."""
@@ -53,6 +55,7 @@ class Snapshots:
         )
 
 
+@with_own_frames
 @dataclass(frozen=True, slots=True)
 class Restart:
     """How a failed job is started again: how often within a window, and after what wait.

@@ -45,6 +45,7 @@ from mainstay.runtime.operators.rows import (
     ProcessRows,
 )
 from mainstay.runtime.operators.sink import HANDLES, SinkOperator
+from mainstay.runtime.own_frames import with_own_frames
 from mainstay.runtime.spec import Broadcast, Forward, HashByKey, KeySpec, Partitioning, Rebalance
 from mainstay.schema import format_schema
 from mainstay.state.aggregates import Aggregate, aggregation_of
@@ -54,6 +55,7 @@ from mainstay.state.values import ValueType
 HIDDEN_KEY = "__key"
 
 
+@with_own_frames
 class Stream:
     """Rows of one schema. ``origins`` are the operators they come from, with how they come."""
 
@@ -433,6 +435,7 @@ class Stream:
         return Stream(self._builder, operator.schema, ((operator.id, Forward()),))
 
 
+@with_own_frames
 class KeyedStream(Stream):
     """A stream whose rows go to the owner of their key, where the key's state is.
 

@@ -8,10 +8,13 @@ import pyarrow as pa
 
 from mainstay.api.graph import column_number
 from mainstay.errors import GraphError
+from mainstay.runtime.own_frames import with_own_frames
 from mainstay.runtime.watermarks import WatermarkSpec
+from mainstay.schema import format_type
 from mainstay.state.durations import seconds
 
 
+@with_own_frames
 @dataclass(frozen=True, slots=True)
 class Watermark:
     """A source's rows carry the time of their events in a column, and come a little out of order.
@@ -34,8 +37,9 @@ class Watermark:
         found = schema.field(number).type
         if not pa.types.is_timestamp(found):
             raise GraphError(
-                f"{where}: the watermark's column {self.column!r} is of type {found}; event time "
-                "is a timestamp."
+                f"{where}: the watermark's column {self.column!r} is of type {format_type(found)}; "
+                "event time is a timestamp. Name a column of that type, or have the source give "
+                "one."
             )
         idle_s = None if self.idle is None else seconds(self.idle, "idle")
         return WatermarkSpec(number, int(seconds(self.delay, "delay") * 1_000_000), idle_s)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 import sys
@@ -22,23 +23,29 @@ from mainstay.drive.recoveries import Recoveries
 from mainstay.drive.restores import RestoreLog
 from mainstay.drive.scaling import Scaling
 from mainstay.drive.waited import JobStatus
-from mainstay.errors import JobFailedError, UserFunctionError
+from mainstay.errors import JobFailedError, UserFunctionError, brief
 from mainstay.runtime.coordinator import Coordinator
 from mainstay.runtime.epochs import EpochRecord
 from mainstay.runtime.halting import Done
 from mainstay.runtime.messages import TaskMetrics
+from mainstay.runtime.own_frames import with_own_frames
 from mainstay.runtime.record_list import RecordList
 from mainstay.runtime.slowness import Silent
 from mainstay.runtime.status import AttemptRecord, Problem, Recovery, Status
-from mainstay.runtime.tracebacks import are_full, trim
+from mainstay.runtime.tracebacks import are_full, place_in_author_s_code, trim
 from mainstay.runtime.worker import Deployment
 
 _log = logging.getLogger("mainstay")
 
 GLANCE_S = 0.25
+STUCK_S = 3.0
+"""A call of the author's code that takes so long is worth a word: all else waits for it."""
+CANCEL_S = 5.0
+"""How long an interrupted program waits for such a call to end."""
 THREADS_END_S = 3.0
 
 
+@with_own_frames
 class JobHandle:
     """Runs ``_loop`` on a thread until the coordinator is done, then ``_close``."""
 
@@ -56,12 +63,25 @@ class JobHandle:
         self._notices = Notices(name)
         self._recoveries = Recoveries()
         self._line: ProgressLine | None = None
+        self._passed_at = time.monotonic()
+        self._is_stuck = False
         # Not the thread itself is waited for: an interrupt in Thread.join takes it for ended.
         self._has_ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"mainstay-{name}", daemon=True)
 
     def _start(self) -> None:
+        atexit.register(self._abandon)
         self._thread.start()
+
+    def _abandon(self) -> None:
+        """The program ends before its job, which nobody waits for."""
+        self._warn(
+            "job %r was %s when the program ended, and ended with it. Call job.wait() before the "
+            "end of the program; what is complete is kept, and goes on with "
+            "restore='latest-or-new'",
+            self.name,
+            self.status,
+        )
 
     def _run(self) -> None:
         try:
@@ -75,6 +95,7 @@ class JobHandle:
             self._crash = error
             _log.error("the drive of job %r broke", self.name, exc_info=error)
         finally:
+            atexit.unregister(self._abandon)
             self._has_ended.set()
 
     def _await_end(self, timeout: float | None = None) -> None:
@@ -94,6 +115,7 @@ class JobHandle:
 
     def _log_news(self) -> None:
         """Called on every pass of the loop, and after the last."""
+        self._passed_at = time.monotonic()
         coordinator = self.coordinator
         self._recoveries.update(coordinator.status, coordinator.attempts, self._clock.wall())
         self._notices.update(coordinator.status, coordinator.attempts)
@@ -140,7 +162,9 @@ class JobHandle:
             if progress:
                 self._show_report(sys.stderr)
         except KeyboardInterrupt as interrupt:
-            self.cancel()
+            self.post(self.coordinator.cancel)
+            self._await_end(CANCEL_S)
+            atexit.unregister(self._abandon)
             print(self._how_to_go_on(), file=sys.stderr, flush=True)
             raise interrupt.with_traceback(None) from None
         if self._has_ended.is_set():
@@ -164,7 +188,12 @@ class JobHandle:
     def _how_to_go_on(self) -> str:
         epoch = self.coordinator.last_epoch
         where = "before its first epoch" if epoch is None else f"at epoch {epoch}"
-        then = "" if self.coordinator.status.is_orderly else "; go on with restore='latest'"
+        how = "latest-or-new" if epoch is None else "latest"
+        if not self._has_ended.is_set():
+            place = place_in_author_s_code(self._thread.ident)
+            told = f" It is still in {place}." if place else ""
+            return f"{self.name}: ends with the program {where}; go on with restore={how!r}.{told}"
+        then = "" if self.coordinator.status.is_orderly else f"; go on with restore={how!r}"
         return f"{self.name}: {self.status} {where}{then}"
 
     def _show_report(self, out: TextIO) -> None:
@@ -181,12 +210,29 @@ class JobHandle:
                 if left <= 0:
                     break
                 self._has_ended.wait(left)
+                self._look_for_standstill()
                 if line is not None:
                     line.update(time.monotonic(), self._notices.take())
         finally:
             self._line = None
             if line is not None:
                 line.end()
+
+    def _look_for_standstill(self) -> None:
+        """Say where the author's code is that the job's only thread has not come back from."""
+        waited_s = time.monotonic() - self._passed_at
+        if waited_s < STUCK_S or self._is_stuck:
+            self._is_stuck = self._is_stuck and waited_s >= STUCK_S
+            return
+        if place := place_in_author_s_code(self._thread.ident):
+            self._is_stuck = True
+            self._warn(
+                "job %r has waited for %.0f s for %s. Nothing else is done meanwhile: give what "
+                "it calls a timeout; a source whose poll() waits for rows says may_block = True",
+                self.name,
+                waited_s,
+                place,
+            )
 
     def metrics(self) -> dict[tuple[str, int], TaskMetrics]:
         """What each subtask of the running attempt has done so far."""
@@ -315,4 +361,6 @@ class JobHandle:
         complete = (each.epoch for each in self.snapshots() if each.status == "complete")
         last = max(complete, default=None)
         epoch = "no epoch yet" if last is None else f"epoch {last}"
-        return f"{self.status}, {epoch}, parallelism {self.parallelism}"
+        error = self._crash or self.coordinator.error
+        reason = "" if error is None else f": {brief(error)}"
+        return f"{self.status}, {epoch}, parallelism {self.parallelism}{reason}"

@@ -156,4 +156,6 @@ def _named(error: Exception, uid: str) -> Exception:
     """A connector's own error says what it is of; any other does not."""
     if isinstance(error, MainstayError):
         return error
-    return SinkError(f"sink {uid!r} cannot be committed: {type(error).__name__}: {error}")
+    broken = SinkError(f"sink {uid!r} cannot be committed: {type(error).__name__}: {error}")
+    broken.__cause__ = error
+    return broken

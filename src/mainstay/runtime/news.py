@@ -19,6 +19,7 @@ from mainstay.runtime.messages import Epoch
 from mainstay.runtime.sourcing import refused
 from mainstay.runtime.spec import JobSpec
 from mainstay.runtime.splits import SplitBook
+from mainstay.runtime.tracebacks import has_own_frames
 from mainstay.snapshot.manifest import Manifest
 from mainstay.snapshot.statistics import read_statistics
 from mainstay.snapshot.storage import Storage
@@ -56,7 +57,7 @@ def _has_news(uid: str, source: Source, notes: Json | None) -> bool:
     except UNAVAILABLE:
         return True  # it is not known: an attempt waits until it is
     except Exception as error:
-        raise refused(uid, error) from error
+        raise refused(uid, error) from (error if has_own_frames(error) else None)
 
 
 def _report(sources: Mapping[str, Source], manifest: Manifest) -> tuple[str, ...]:

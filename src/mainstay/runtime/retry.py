@@ -33,8 +33,14 @@ WRONG_PATHS = frozenset(
 """What the system says of a path that is wrong, rather than away or full."""
 
 
+WRONG_CODE = (NameError, AttributeError, TypeError, ImportError, NotImplementedError)
+"""What a connector raises whose code is wrong. No target's coming back makes it right."""
+
+
 def may_heal(error: Exception) -> bool:
     """Whether trying again may help. A connector's own ``MainstayError`` says that it will not."""
+    if isinstance(error, WRONG_CODE):
+        return False
     if isinstance(error, OSError) and error.filename is not None:
         return error.errno not in WRONG_PATHS
     return not isinstance(error, MainstayError) or isinstance(error, SnapshotStorageError)

@@ -21,6 +21,7 @@ from mainstay.runtime.retry import Retry
 from mainstay.runtime.spec import JobSpec
 from mainstay.runtime.splits import SplitBook, seen_in
 from mainstay.runtime.status import Problem
+from mainstay.runtime.tracebacks import has_own_frames
 from mainstay.snapshot.manifest import Manifest
 
 
@@ -178,7 +179,10 @@ def refused(uid: str, error: Exception) -> MainstayError:
     """
     if isinstance(error, RestoreError):
         return RestoreError(f"source {uid!r}: {error}")
-    unplanned = SourceError(f"source {uid!r} cannot be planned: {type(error).__name__}: {error}")
+    name = "" if isinstance(error, MainstayError) else f"{type(error).__name__}: "
+    unplanned = SourceError(f"source {uid!r} cannot be planned: {name}{error}")
+    if has_own_frames(error):
+        unplanned.__cause__ = error  # the author's own code is at fault, and shows where
     unplanned.is_final = isinstance(error, MainstayError) and error.is_final
     unplanned.is_final_at_start = True
     return unplanned

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 import traceback
 from pathlib import Path
 from types import TracebackType
 
 _PACKAGE = str(Path(__file__).parents[1]) + os.sep
 """Where this package lies: frames of a traceback from there are not the author's."""
+_NOT_THE_AUTHOR_S = (_PACKAGE, str(Path(os.__file__).with_name("concurrent")) + os.sep)
+"""Nor are those of the threads that this package calls things in."""
 
 SETTING = "MAINSTAY_TRACEBACKS"
 
@@ -52,8 +55,19 @@ def reportable(error: BaseException) -> Exception:
     return wrapped
 
 
+def place_in_author_s_code(thread: int | None) -> str:
+    """Where a thread is that called the author's code, or nothing where it is in no such code."""
+    frame = None if thread is None else sys._current_frames().get(thread)
+    stack = [] if frame is None else traceback.extract_stack(frame)
+    called = [n for n, each in enumerate(stack) if _is_ours(each)]
+    if not called or called[-1] + 1 == len(stack):
+        return ""
+    at = stack[called[-1] + 1]
+    return f"{os.path.basename(at.filename)}, line {at.lineno}, in {at.name}: {at.line}"
+
+
 def _is_ours(frame: traceback.FrameSummary) -> bool:
-    return frame.filename.startswith(_PACKAGE)
+    return frame.filename.startswith(_NOT_THE_AUTHOR_S)
 
 
 def _trim(shown: traceback.TracebackException) -> None:
@@ -103,7 +117,7 @@ def _chain(error: BaseException) -> list[BaseException]:
 def _without_ours(frames: TracebackType | None) -> TracebackType | None:
     kept: list[TracebackType] = []
     while frames is not None:
-        if not frames.tb_frame.f_code.co_filename.startswith(_PACKAGE):
+        if not frames.tb_frame.f_code.co_filename.startswith(_NOT_THE_AUTHOR_S):
             kept.append(frames)
         frames = frames.tb_next
     last: TracebackType | None = None

@@ -34,6 +34,7 @@ from mainstay.schema.types import (
     check_names_differ,
     normalise,
 )
+from mainstay.spelling import did_you_mean
 
 # The first name of a type is the one that it is written with.
 _SIMPLE: dict[str, pa.DataType] = {
@@ -183,7 +184,9 @@ class _Parser:
             data_type = pa.struct([] if self._sees(">") else self._fields())
         else:
             self._fail(
-                f"{token.text!r} is not a type; the types are {', '.join(_KNOWN)}", token.position
+                f"{token.text!r} is not a type; the types are {', '.join(_KNOWN)}."
+                f"{did_you_mean(token.text, _KNOWN)}",
+                token.position,
             )
         self._sign(">")
         return data_type

@@ -27,7 +27,8 @@ def columns_of(rows: Sequence[Any], names: tuple[str, ...], place: str) -> Seque
         wrong = next(row for row in rows if len(row) != len(names))
         raise SchemaError(
             f"{place}: a row has {len(wrong)} values but the schema has {len(names)} columns "
-            f"({', '.join(names)}): {shown(wrong)}{hint_of(wrong)}"
+            f"({', '.join(names)}): {shown(wrong)}. Give a value for each column, or change the "
+            f"schema{hint_of(wrong)}"
         )
     if kinds == {tuple}:
         # A pass for each column is quicker than zip, which opens every row at the same time.

@@ -260,10 +260,13 @@ def _open_folder(path: str, name: str) -> ObjectStorage:
     root = Path(os.path.abspath(os.path.expanduser(path)))
     try:
         if root.exists() and not root.is_dir():
-            raise NotADirectoryError(f"{root} is a file. Name a folder.")
+            raise NotADirectoryError("it is a file")
         return LocalStorage(root)
     except _FAILURES as error:
-        raise _cannot_open(name, error) from error
+        raise SnapshotStorageError(
+            f"cannot open the storage {name!r}: {_first_line(error)}. Name a folder that this "
+            "process may make and write."
+        ) from error
 
 
 def _path_of_file_url(url: str) -> str:

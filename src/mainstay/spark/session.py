@@ -53,6 +53,8 @@ def local_session(workers: int) -> SparkSession:
     _require_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    # Before Spark is started, which takes longer than anybody likes to wait for a refusal.
+    _check_same_python(os.environ["PYSPARK_PYTHON"])
     builder = (
         SparkSession.builder.master(f"local[{workers + SPARE_SLOTS}]")
         .appName("mainstay")
@@ -204,8 +206,12 @@ def check_python(context: Any) -> None:
 
     Where workers run on this machine it can be seen beforehand what they would run in.
     """
-    python = context.pythonExec
-    if not is_local_master(context.master) or python == sys.executable:
+    if is_local_master(context.master):
+        _check_same_python(context.pythonExec)
+
+
+def _check_same_python(python: str) -> None:
+    if python == sys.executable:
         return
     remedy = f"Set PYSPARK_PYTHON={sys.executable} before the session is started."
     program = _DESCRIBE.format(needed=_NEEDED)

@@ -297,6 +297,11 @@ class AggregatingState(StateDeclaration):
         ttl: str | float | Ttl | None = None,
         migrate: Callable[[Any], Any] | Migration | None = None,
     ) -> None:
+        if isinstance(function, str):
+            raise GraphError(
+                f"AggregatingState({function!r}, ...): the function comes first, then the type of "
+                f"its accumulator. Write AggregatingState(YourFunction(), {function!r})."
+            )
         super().__init__(accumulator, queryable=queryable, ttl=ttl, migrate=migrate)
         self.function = function
 

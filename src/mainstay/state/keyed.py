@@ -24,9 +24,9 @@ class NoKey:
 
     def __hash__(self) -> int:
         raise MainstayError(
-            "keyed state was used where there is no key: a broadcast row has none, and a function "
-            "over batches uses get_many and put_many. Keep what belongs to no key in an "
-            "OperatorListState."
+            "keyed state was used where there is no key: open(), close() and a broadcast row have "
+            "none, and a function over batches uses get_many and put_many. Use it in process(), "
+            "or keep what belongs to no key in an OperatorListState."
         )
 
 

@@ -231,7 +231,7 @@ def test_event_time_moves_on_where_a_source_has_more_subtasks_than_splits(
 def test_the_column_must_hold_time() -> None:
     env = ms.Environment()
     source = rows("n long", [(1,)])
-    with pytest.raises(GraphError, match="'n' is of type int64; event time is a timestamp"):
+    with pytest.raises(GraphError, match="'n' is of type long; event time is a timestamp"):
         env.source(source, uid="in", watermark=ms.Watermark("n"))
     with pytest.raises(GraphError, match="there is no column 'when'"):
         env.source(source, uid="in", watermark=ms.Watermark("when"))

@@ -219,6 +219,7 @@ class SinkOperator(Operator):
             f"sink {self.context.uid!r}, subtask {self.context.subtask} cannot be {verb}: "
             f"{type(error).__name__}: {error}"
         )
+        broken.__cause__ = error  # its frames show where the sink's author has to look
         # The sink itself does not say that it is of no use to try again.
         broken.is_final = False
         return broken
