@@ -355,7 +355,7 @@ CALLBACKS = (
     Mistake(
         "an exception in process",
         _before("self.orders.add(1)", "if row.id % 400 == 310:", f"    {RAISE}", indent=8),
-        "operator 'counts', subtask …: ValueError: no such customer … program.py\", line …, in "
+        "operator 'counts', subtask …: ValueError: no such customer …program.py\", line …, in "
         "process …ValueError: no such customer",
         "Mend the line that the traceback names; the job goes on from the last epoch.",
         runs=True,

@@ -18,10 +18,10 @@ def read_checked(storage: Storage, place: FileRef) -> bytes:
     """The whole file, or an error that says what is wrong with it."""
     try:
         data = storage.read(place.path)
-    except NotFound as error:
+    except NotFound:
         raise DamagedFileError(
             f"{place.path} is missing. Bring it back, or restore an older epoch."
-        ) from error
+        ) from None
     found = reference(place.path, data)
     if found != place:
         raise DamagedFileError(

@@ -233,8 +233,8 @@ def _read_footer(storage: Storage, ref: FileRef) -> bytes:
 def _read(storage: Storage, ref: FileRef, start: int, length: int) -> bytes:
     try:
         return storage.read(ref.path, start, length)
-    except NotFound as error:
-        raise _damaged(ref, f"a file of {ref.size_bytes} bytes", "none") from error
+    except NotFound:
+        raise _damaged(ref, f"a file of {ref.size_bytes} bytes", "none") from None
 
 
 def _damaged(ref: FileRef, expected: str, found: str) -> DamagedFileError:

@@ -189,8 +189,8 @@ def _read_tail(storage: Storage, ref: FileRef, start: int) -> memoryview:
 def _read(storage: Storage, ref: FileRef, start: int, length: int) -> bytes:
     try:
         return storage.read(ref.path, start, length)
-    except NotFound as error:
-        raise _damaged(ref, f"a file of {ref.size_bytes} bytes", "none") from error
+    except NotFound:
+        raise _damaged(ref, f"a file of {ref.size_bytes} bytes", "none") from None
 
 
 def _check_equal(ref: FileRef, what: str, expected: object, found: object) -> None:
