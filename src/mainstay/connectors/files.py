@@ -290,8 +290,17 @@ def _check_is_not_merged(path: str) -> None:
         )
 
 
+def _check_is_readable(error: OSError) -> None:
+    """A directory may be absent, or go; one that may not be looked at would seem to be empty."""
+    if isinstance(error, PermissionError):
+        raise SourceError(
+            f"the directory {error.filename!r} cannot be listed: {error}. Grant the permission to "
+            "read it."
+        )
+
+
 def _files_below(path: str) -> Iterator[str]:
-    for directory, inner, names in os.walk(path):
+    for directory, inner, names in os.walk(path, onerror=_check_is_readable):
         inner[:] = [name for name in inner if not name.startswith((".", "_"))]
         yield from (
             os.path.join(directory, name) for name in names if not name.startswith((".", "_"))
