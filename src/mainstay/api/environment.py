@@ -38,10 +38,12 @@ from mainstay.runtime.options import RestoreOptions
 from mainstay.runtime.origin import place_of
 from mainstay.runtime.spec import Forward, JobSpec
 from mainstay.snapshot.storage import absolute
+from mainstay.spelling import did_you_mean
 
 Setting = TypeVar("Setting")
 
 
+_STARTS = ("new", "latest", "latest-or-new")
 EMBEDDED = "embedded"
 """In the place of a Spark session: run the job in this process, without Spark."""
 
@@ -93,7 +95,7 @@ class Environment:
                 "mainstay.connectors, of your own subclass of mainstay.connectors.Source, or of a "
                 "DataSource of PySpark."
             )
-        schema = getattr(source, "schema", None)
+        schema = _schema_of(source, where)
         if not isinstance(schema, pa.Schema) or checked_schema(schema, where) != schema:
             raise GraphError(
                 f"{where}: the schema of {type(source).__name__} is {schema!r}. It must be a "
@@ -114,11 +116,20 @@ class Environment:
             return SourceStream(self._builder, operator, source.malformed_column)
         return Stream(self._builder, schema, ((operator.id, Forward()),))
 
-    def from_dataframe(self, df: Any, *, uid: str, parallelism: int | None = None) -> Stream:
+    def from_dataframe(
+        self,
+        df: Any,
+        *,
+        uid: str,
+        parallelism: int | None = None,
+        allow_changed_query: bool = False,
+    ) -> Stream:
         """A DataFrame of Spark as a stream, batch (bounded) or streaming (unbounded).
 
         Its rows go through an ingest log in the snapshot directory, which Spark writes exactly
         once: a batch DataFrame before the workers start, a streaming one while the job runs.
+        A job that goes on with another query under the same uid is refused, because it would mix
+        the rows of both; ``allow_changed_query`` allows it.
         """
         if self.spark == EMBEDDED:
             raise GraphError(
@@ -130,7 +141,7 @@ class Environment:
         from mainstay.spark.dataframes import ingest_of
 
         directory = None if self.snapshots is None else os.fspath(self.snapshots.dir)
-        ingest = ingest_of(df, uid, directory)
+        ingest = ingest_of(df, uid, directory, allow_changed_query=allow_changed_query)
         stream = self.source(ingest.source, uid=uid, parallelism=parallelism)
         self._ingests.append(ingest)
         return stream
@@ -219,6 +230,14 @@ def _start_on_spark(name: str, spec: JobSpec, session: Any, settings: dict[str, 
     return start_on_spark(name, spec, session=session, **settings)
 
 
+def _schema_of(source: Source, where: str) -> Any:
+    """The schema of a source, which may have to look for it."""
+    try:
+        return getattr(source, "schema", None)
+    except GraphError as error:
+        raise GraphError(f"{where}: {error}") from error
+
+
 def _expected(value: Any, cls: type[Setting], name: str, example: str) -> Setting | None:
     if value is not None and not isinstance(value, cls):
         raise GraphError(f"{name}={value!r} must be a {cls.__name__}, as in {name}={example}.")
@@ -235,7 +254,7 @@ def _origin_of(restore: Any) -> str | None:
     """The place that is meant, where a path or URL was given and not one of the words."""
     if isinstance(restore, os.PathLike):
         restore = os.fspath(restore)
-    if not isinstance(restore, str) or restore in ("new", "latest", "latest-or-new"):
+    if not isinstance(restore, str) or restore in _STARTS:
         return None
     if "://" in restore:
         return restore
@@ -248,10 +267,11 @@ def _restore_options(restore: Any, allow_dropped: Any, fall_back: bool) -> Resto
     origin = _origin_of(restore)
     start = "new" if restore is None or origin is not None else restore
     is_epoch = isinstance(start, int) and not isinstance(start, bool) and start > 0
-    if not is_epoch and start not in ("new", "latest", "latest-or-new"):
+    if not is_epoch and start not in _STARTS:
         raise GraphError(
             f'restore={restore!r} is unknown. Use "latest", "latest-or-new", the number of an '
             'epoch, the path of a savepoint ("./folder"), or leave it out to start fresh.'
+            f"{did_you_mean(restore, _STARTS)}"
         )
     is_list = isinstance(allow_dropped, list | tuple | set | frozenset)
     if not is_list or not all(isinstance(name, str) and "." in name for name in allow_dropped):

@@ -12,6 +12,10 @@ them: one that has another size or time of change than when it was planned is re
 was read of it could not be read again. A relative path is below the directory in which the source
 was made, wherever the workers run.
 
+A job that has finished and is started again reads the files that are new, as one that was stopped
+does. A file is known by its path: one that was moved is a new file, one that is gone is nothing.
+One that was read and has another size now, or begins or ends with other bytes, is refused.
+
 A record of CSV or JSON that does not fit the schema ends the job with its file and line, or with
 ``malformed="skip"`` is left out and counted, or with ``malformed="side"`` stays, in the column
 ``_malformed``.
@@ -37,8 +41,9 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Collection, Generator, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from glob import glob, has_magic
 from stat import S_ISREG
 from time import monotonic
@@ -63,11 +68,14 @@ from mainstay.errors import GraphError, SchemaError, SourceError
 from mainstay.runtime.connector import Json, Polled, Source, Split, SplitReader
 from mainstay.schema import to_schema
 from mainstay.snapshot.object_storage import open_storage
+from mainstay.spelling import did_you_mean
 
 TEMPORARY = (".tmp", ".part", ".inprogress", "._COPYING_")
 """How names end under which other programs write files that they will rename."""
 
 REPLAN_S = 1.0
+MARKED_BYTES = 4096
+"""How much of the beginning and of the end of a file tells whether it has changed."""
 LISTING_SHARE = 0.1
 """The part of the time that may go into looking for files."""
 
@@ -82,6 +90,7 @@ class Files(Source):
 
     may_block = True
     reads_at_once = 4
+    new_input = "files at paths that were not read before"
 
     def __init__(
         self,
@@ -99,6 +108,7 @@ class Files(Source):
         if format not in (None, *READERS):
             raise GraphError(
                 f"Files(format={format!r}): the formats are {', '.join(sorted(READERS))}."
+                f"{did_you_mean(format, READERS)}"
             )
         if not isinstance(batch_rows, int) or isinstance(batch_rows, bool) or batch_rows < 1:
             raise GraphError(f"Files(batch_rows={batch_rows!r}) must be a number of at least 1.")
@@ -110,28 +120,51 @@ class Files(Source):
         self.bounded = not watch
         self._growing: dict[str, _Stamp] = {}
         self._absences = Absences(self.paths)
+        self._spelled: dict[str, str] | None = None
         Malformed.check(malformed, "Files")
         self.malformed = malformed
         self.malformed_column = Malformed.column_of(malformed)
-        self.row_schema = self._schema_of_first() if schema is None else to_schema(schema)
-        self.schema = Malformed.with_column(self.row_schema, malformed)
-        if format is not None:
-            check_types(self.row_schema, format, GraphError)
+        if schema is not None:
+            # In the place of the properties below, which look into the first file.
+            self.row_schema = self._checked(to_schema(schema))
+            self.schema = Malformed.with_column(self.row_schema, malformed)
+
+    @cached_property
+    def row_schema(self) -> pa.Schema:
+        """The schema of the files, without what tells of malformed records."""
+        return self._checked(self._schema_of_first())
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The schema of the source's rows; asked for when the source is added to a job."""
+        return Malformed.with_column(self.row_schema, self.malformed)
+
+    def _checked(self, schema: pa.Schema) -> pa.Schema:
+        if self.format is not None:
+            check_types(schema, self.format, GraphError)
+        return schema
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Only what plans needs to know the files of earlier starts.
+        return {**self.__dict__, "_spelled": None}
 
     def plan(self, seen: frozenset[str]) -> Sequence[Split]:
         began_at = monotonic()
-        found = self._found(SourceError)
+        found = self._found(SourceError, is_begun=bool(seen))
         took_s = monotonic() - began_at
         self.replan_s = max(REPLAN_S, took_s / LISTING_SHARE)
+        found = self._as_spelled_before(found, seen)
         self._absences.note(found, seen)
+        if seen or not self.bounded:
+            _check_no_merged(path for path in found.keys() - seen if not path.endswith(TEMPORARY))
         stamps = self._stamps(found) if self.bounded else self._settled(found, seen)
         formats = {path: self._format_of(path, SourceError) for path in sorted(stamps)}
         for format in sorted(set(formats.values())):
             check_types(self.row_schema, format, SourceError)
         return [
-            Split(path, self._data(path, format, stamps[path]))
+            Split(path, self._data(path, format, stamps[path]), self._mark_of(path, stamps[path]))
             for path, format in formats.items()
-            if path not in seen
+            if self.bounded or path not in seen
         ]
 
     def forget(self, seen: frozenset[str]) -> Collection[str]:
@@ -158,18 +191,40 @@ class Files(Source):
         """Where a file is. Its split is named as its path was given, which snapshots hold."""
         return os.path.join(self.directory, name)
 
-    def _found(self, error: type[Exception]) -> dict[str, bool]:
-        """The files there are, and of each whether it is known to be whole."""
+    def _mark_of(self, name: str, stamp: _Stamp) -> str | None:
+        """What tells a file that was read to its end from another, without reading all of it."""
+        return _mark_of(self._place_of(name), stamp.size_bytes) if self.bounded else None
+
+    def _found(self, error: type[Exception], *, is_begun: bool = False) -> dict[str, bool]:
+        """The files there are, and of each whether it is known to be whole.
+
+        Once files were read they may be removed: there need not be any then.
+        """
         found: dict[str, bool] = {}
         for path in self.paths:
             matches = dict(_files_of(path, self.directory))
-            if not matches and self.bounded:
+            if not matches and self.bounded and not is_begun:
                 raise error(
                     f"no file matches {path!r} (in {self.directory!r}). Correct the path, or leave "
                     "it out if there may be no such file."
                 )
             found |= matches
         return found
+
+    def _as_spelled_before(self, found: dict[str, bool], seen: frozenset[str]) -> dict[str, bool]:
+        """The files by the names under which an earlier start has read them, where one has."""
+        if self._spelled is None:
+            self._spelled = {self._path_of(name): name for name in seen}
+        known = self._spelled
+
+        def before(name: str) -> str:
+            return name if name in seen or not known else known.get(self._path_of(name), name)
+
+        return {before(name): is_whole for name, is_whole in found.items()}
+
+    def _path_of(self, name: str) -> str:
+        """The same for all ways to spell it."""
+        return os.path.normpath(self._place_of(name))
 
     def _stamps(self, found: dict[str, bool]) -> dict[str, _Stamp]:
         """The files as they are now. One that has gone since it was found is left out, unless a
@@ -193,8 +248,6 @@ class Files(Source):
             for path, is_whole in found.items()
             if path not in seen and not path.endswith(TEMPORARY)
         }
-        for path in new:
-            _check_is_not_merged(path)
         before, self._growing = self._growing, self._stamps(new)
         return {
             path: stamp
@@ -280,14 +333,27 @@ def _files_of(path: str, directory: str) -> Iterator[tuple[str, bool]]:
             yield from ((match + name[len(place) :], False) for name in _files_below(place))
 
 
-def _check_is_not_merged(path: str) -> None:
+def _check_no_merged(paths: Iterable[str]) -> None:
     """A file that stands for others would be read beside them, and every row twice."""
-    if is_merged(os.path.basename(path)):
-        raise SourceError(
-            f"file {path!r} was merged of smaller ones by FileSink(compact=...), and some of them "
-            "may have been read before. Watch a directory that is written without compact=, or "
-            "read it once, without watch=True."
-        )
+    for path in paths:
+        if is_merged(os.path.basename(path)):
+            raise SourceError(
+                f"file {path!r} was merged of smaller ones by FileSink(compact=...), and some of "
+                "them may have been read before. Watch, or read again and again, a directory that "
+                "is written without compact=."
+            )
+
+
+def _mark_of(path: str, size_bytes: int) -> str:
+    """What tells a file from another of the same name, without reading all of it."""
+    try:
+        with open(path, "rb") as file:
+            checksum = zlib.crc32(file.read(MARKED_BYTES))
+            file.seek(max(0, size_bytes - MARKED_BYTES))
+            checksum = zlib.crc32(file.read(MARKED_BYTES), checksum)
+    except OSError as error:
+        raise SourceError(f"file {path!r} cannot be read: {error}.") from error
+    return f"a file of {size_bytes:,} bytes with the checksum {checksum:08x} at its ends"
 
 
 def _check_is_readable(error: OSError) -> None:

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from mainstay.connectors.file_formats import check_types
 from mainstay.connectors.json_rows import json_rows
 from mainstay.errors import GraphError, SinkError
+from mainstay.spelling import did_you_mean
 
 COMPRESSIONS = {
     "parquet": ("zstd", "snappy", "gzip", "lz4", "none"),
@@ -46,11 +47,15 @@ class PartFormat:
     @staticmethod
     def checked(name: str, compression: str | None, sink: str) -> PartFormat:
         if name not in COMPRESSIONS:
-            raise GraphError(f"{sink}(format={name!r}) must be one of {', '.join(COMPRESSIONS)}.")
+            raise GraphError(
+                f"{sink}(format={name!r}) must be one of {', '.join(COMPRESSIONS)}."
+                f"{did_you_mean(name, COMPRESSIONS)}"
+            )
         known = COMPRESSIONS[name]
         if compression is not None and compression not in known:
             raise GraphError(
                 f"{sink}(compression={compression!r}) must be one of {', '.join(known)}."
+                f"{did_you_mean(compression, known)}"
             )
         return PartFormat(name, compression or known[0])
 

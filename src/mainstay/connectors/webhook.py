@@ -28,6 +28,7 @@ from mainstay.connectors.soundness import UNWRITABLE
 from mainstay.connectors.write_ahead import Delivery, WriteAheadSink
 from mainstay.errors import GraphError, SinkError
 from mainstay.runtime.connector import UnavailableError
+from mainstay.spelling import did_you_mean
 from mainstay.state.durations import seconds
 
 FORMATS = {"json": "application/json", "jsonl": "application/x-ndjson"}
@@ -80,6 +81,7 @@ class Webhook(WriteAheadSink):
         if self.format not in FORMATS:
             raise GraphError(
                 f"Webhook(format={self.format!r}) must be one of {', '.join(FORMATS)}."
+                f"{did_you_mean(self.format, FORMATS)}"
             )
         is_number = isinstance(self.batch_rows, int) and not isinstance(self.batch_rows, bool)
         if not is_number or self.batch_rows < 1:

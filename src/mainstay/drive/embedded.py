@@ -117,7 +117,7 @@ class EmbeddedJob(JobHandle):
 
     def _loop(self) -> None:
         self.coordinator.start()
-        while not self.coordinator.status.is_final:
+        while not self.coordinator.is_done:
             if not self._pass():
                 self._await_something()
 

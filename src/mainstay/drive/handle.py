@@ -8,9 +8,11 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from html import escape
+from typing import TextIO
 
 from mainstay.drive.background import end_threads
-from mainstay.drive.problems import ProblemLog
+from mainstay.drive.problems import ProblemLog, log_silent
 from mainstay.drive.progress import ProgressLine
 from mainstay.drive.restores import RestoreLog
 from mainstay.drive.scaling import Scaling
@@ -19,6 +21,8 @@ from mainstay.runtime.coordinator import Coordinator
 from mainstay.runtime.epochs import EpochRecord
 from mainstay.runtime.halting import Done
 from mainstay.runtime.messages import TaskMetrics
+from mainstay.runtime.record_list import RecordList
+from mainstay.runtime.slowness import Silent
 from mainstay.runtime.status import AttemptRecord, Problem
 
 GLANCE_S = 0.25
@@ -46,6 +50,8 @@ class JobHandle:
         try:
             try:
                 self._loop()
+                self._log_news()
+                log_silent(self.name, self.coordinator)
             finally:
                 self._close()
         except BaseException as error:
@@ -63,8 +69,8 @@ class JobHandle:
         end_threads(pool, THREADS_END_S, drop_waiting=not is_orderly)
 
     def _log_news(self) -> None:
-        """Called on every pass of the loop."""
-        self._restore_log.update(self.coordinator.attempts)
+        """Called on every pass of the loop, and after the last."""
+        self._restore_log.update(self.coordinator.attempts, self.coordinator.report)
         self._problem_log.update(self.coordinator.problems())
 
     def post(self, report: Callable[[], None]) -> None:
@@ -90,6 +96,8 @@ class JobHandle:
         """
         try:
             self._watch(timeout, ProgressLine(self, sys.stderr) if progress else None)
+            if progress:
+                self._show_report(sys.stderr)
         except KeyboardInterrupt:
             self.cancel()
             raise
@@ -98,6 +106,11 @@ class JobHandle:
         if self.coordinator.error is not None:
             raise self.coordinator.error
         return self.status
+
+    def _show_report(self, out: TextIO) -> None:
+        """Where there is a terminal, tell who watches that there was nothing to do."""
+        if self.coordinator.report and out.isatty():
+            out.writelines(f"{self.name}: {line}\n" for line in self.coordinator.report)
 
     def _watch(self, timeout: float | None, line: ProgressLine | None) -> None:
         until = None if timeout is None else time.monotonic() + timeout
@@ -115,12 +128,19 @@ class JobHandle:
         """What each subtask of the running attempt has done so far."""
         return self.coordinator.metrics()
 
-    def problems(self) -> list[Problem]:
+    def problems(self) -> RecordList[Problem]:
         """What the running job waits for outside, such as a sink's target that does not answer.
 
         It goes on by itself when that is over. ``str`` of a problem is a line for people.
         """
-        return self.coordinator.problems()
+        return RecordList("problems", self.coordinator.problems())
+
+    def silent(self) -> list[Silent]:
+        """The operators of the running attempt that took rows and have emitted none.
+
+        A filter may do so; a function that does has perhaps forgotten its ``yield``.
+        """
+        return self.coordinator.silent()
 
     def cancel(self) -> None:
         """End the job, whatever it waits for. The last complete epoch can be restored."""
@@ -191,20 +211,37 @@ class JobHandle:
             raise JobFailedError(f"job {self.name!r} is over ({self.status})") from cause
         answer.result()
 
-    def snapshots(self) -> list[EpochRecord]:
+    def snapshots(self) -> RecordList[EpochRecord]:
         """The epochs so far, oldest first, with what each subtask measured."""
-        return list(self.coordinator.records)
+        return RecordList("epochs", self.coordinator.records)
 
     @property
     def restored(self) -> tuple[str, ...]:
         """What the job went on from when it was started, a line for each thing.
 
-        Which states were matched, added, dropped, converted and migrated. Empty where it started
-        fresh, and until the first attempt begins; ``attempts`` has the same for each restart.
+        Which states were matched, added, dropped, converted and migrated; ``attempts`` has the
+        same for each restart. For a job that had finished and has no new input, when that was and
+        what would be new. Empty where it started fresh, and until the first attempt begins.
         """
         attempts = self.coordinator.attempts
-        return attempts[0].report if attempts else ()
+        return attempts[0].report if attempts else self.coordinator.report
 
-    def attempts(self) -> list[AttemptRecord]:
+    def attempts(self) -> RecordList[AttemptRecord]:
         """The attempts so far, with what each was restored from and why it ended."""
-        return list(self.coordinator.attempts)
+        return RecordList("attempts", self.coordinator.attempts)
+
+    # ------------------------------------------------------------ for people
+
+    def __repr__(self) -> str:
+        return f"<Job {self.name!r}: {self._standing()}>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        problems = "".join(f"<br>{escape(str(problem))}" for problem in self.problems())
+        return f"<b>{escape(self.name)}</b>: {escape(self._standing())}{problems}"
+
+    def _standing(self) -> str:
+        complete = (each.epoch for each in self.snapshots() if each.status == "complete")
+        last = max(complete, default=None)
+        epoch = "no epoch yet" if last is None else f"epoch {last}"
+        return f"{self.status}, {epoch}, parallelism {self.parallelism}"

@@ -1,10 +1,14 @@
-"""The log of a job's problems: a line when one begins and a line when it is over."""
+"""The log of a job's problems: a line when one begins and a line when it is over.
+
+At the end of a job it has a line for each operator that has emitted nothing.
+"""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
 
+from mainstay.runtime.coordinator import Coordinator
 from mainstay.runtime.status import Problem
 
 _log = logging.getLogger("mainstay")
@@ -28,3 +32,12 @@ class ProblemLog:
             if subject not in now:
                 _log.warning("job %r, no longer: %s", self._job, problem)
         self._open = now
+
+
+def log_silent(job: str, coordinator: Coordinator) -> None:
+    """Say which operators took rows and emitted none, when a job has come to its end."""
+    if not coordinator.status.is_orderly:
+        return
+    for each in coordinator.silent():
+        level = logging.INFO if each.may_be else logging.WARNING
+        _log.log(level, "job %r, operator %s", job, each)

@@ -31,8 +31,9 @@ from mainstay.runtime.coordinator import Coordinator
 from mainstay.runtime.messages import Attempt
 from mainstay.runtime.options import JobOptions
 from mainstay.runtime.ports import Ports
+from mainstay.runtime.record_list import RecordList
 from mainstay.runtime.spec import JobSpec
-from mainstay.runtime.status import Status
+from mainstay.runtime.status import Recovery, Status
 from mainstay.runtime.worker import Deployment
 from mainstay.snapshot.object_storage import open_storage
 from mainstay.transport.codec import WIRE_VERSION
@@ -72,35 +73,6 @@ class Launcher(Protocol):
 
     def close(self) -> None:
         """No attempt will be started any more: wait until all processes are gone."""
-
-
-@dataclass(frozen=True, slots=True)
-class Recovery:
-    """When an attempt took over from the one before it, in seconds since 1970.
-
-    ``failed_at``: the failure was known; ``begun_at``: the next attempt was begun, after the wait
-    that the restart strategy asks for; ``gathered_at``: its workers had all come in;
-    ``running_at``: they had restored their state.
-    """
-
-    attempt: int
-    reason: str
-    failed_at: float
-    begun_at: float
-    gathered_at: float
-    running_at: float
-
-    @property
-    def wait_s(self) -> float:
-        return self.begun_at - self.failed_at
-
-    @property
-    def relaunch_s(self) -> float:
-        return self.gathered_at - self.begun_at
-
-    @property
-    def restore_s(self) -> float:
-        return self.running_at - self.gathered_at
 
 
 @dataclass(slots=True)
@@ -165,9 +137,9 @@ class RemoteJob(JobHandle):
         hellos = dict(gathering.hellos) if gathering is not None else {}
         return {number: (hello.host, hello.pid) for number, hello in hellos.items()}
 
-    def recoveries(self) -> list[Recovery]:
+    def recoveries(self) -> RecordList[Recovery]:
         """How each attempt that has run took over from the one before it."""
-        return [
+        recoveries = (
             Recovery(
                 record.attempt,
                 before.reason,
@@ -178,7 +150,8 @@ class RemoteJob(JobHandle):
             )
             for before, record in pairwise(self.attempts())
             if before.ended_at is not None and record.attempt in self._running_at
-        ]
+        )
+        return RecordList("recoveries", recoveries)
 
     # ------------------------------------------------------------ cluster
 
@@ -216,7 +189,7 @@ class RemoteJob(JobHandle):
         poller.register(self._hub.socket, zmq.POLLIN)
         poller.register(self._wakeup.listening, zmq.POLLIN)
         self.coordinator.start()
-        while not self.coordinator.status.is_final:
+        while not self.coordinator.is_done:
             poller.poll(self._patience_ms())
             self._wakeup.quiet()
             # Workers first: what they say of their end says more than what is said of it.

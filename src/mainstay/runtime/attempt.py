@@ -40,6 +40,7 @@ from mainstay.runtime.messages import (
 )
 from mainstay.runtime.options import JobOptions
 from mainstay.runtime.ports import Ports
+from mainstay.runtime.slowness import Silent, Slowness, silent
 from mainstay.runtime.sourcing import Sourcing
 from mainstay.runtime.spec import JobSpec
 from mainstay.runtime.status import Problem
@@ -101,6 +102,8 @@ class RunningAttempt:
         claims: Claims,
         restored: Manifest | None,
         owner: Owner,
+        *,
+        plan_again: bool = False,
     ) -> None:
         self.number = number
         self.is_over = False
@@ -116,11 +119,12 @@ class RunningAttempt:
         self._progress = _Progress(set(), set(), {}, {})
         self._restored = restored
         notes = dict(restored.sources) if restored is not None else {}
-        self._sourcing = Sourcing(job, number, ports, notes, self._fail)
+        self._sourcing = Sourcing(job, number, ports, notes, self._fail, plan_again=plan_again)
         self._commits = GlobalCommits(
             job, number, options.lineage, ports, self.send_all, self._fail
         )
         self._loops = Loops(job)
+        self._slowness = Slowness(job, options.snapshots.every_s)
         self._final: PendingEpoch | None = None
         self._halt: Halt | None = None
         self._is_draining = False
@@ -173,7 +177,17 @@ class RunningAttempt:
             return []
         told = sorted(self._progress.problems.items())
         of_workers = [replace(problem, waited_s=now - since) for _, (problem, since) in told]
-        return self._commits.problems(now) + self._sourcing.problems(now) + of_workers
+        outside = self._commits.problems(now) + self._sourcing.problems(now) + of_workers
+        if self._is_held_up_by_sinks(now):
+            return outside  # what is in line waits for the target
+        is_halting = self._halt is not None
+        # Copies: it may be a thread of the user's that asks.
+        pending, metrics = list(self.book.pending.values()), dict(self.metrics)
+        return outside + self._slowness.problems(pending, metrics, now, is_halting=is_halting)
+
+    def silent(self) -> list[Silent]:
+        """The operators that have emitted nothing so far for the rows they took."""
+        return silent(self._job, dict(self.metrics))
 
     def _is_held_up_by_sinks(self, now: float) -> bool:
         told = (sink for sink, _ in self._progress.problems)

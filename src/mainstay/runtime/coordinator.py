@@ -32,21 +32,24 @@ from mainstay.runtime.attempt import RunningAttempt
 from mainstay.runtime.claims import Claims
 from mainstay.runtime.epoch_history import EpochHistory
 from mainstay.runtime.epochs import EpochRecord
+from mainstay.runtime.farewell import Farewell
 from mainstay.runtime.loading import Loaded, choose_first, choose_latest, load
 from mainstay.runtime.messages import Attempt, Epoch, Release, TaskMetrics, WorkerFailed
+from mainstay.runtime.news import News, look_for_news
 from mainstay.runtime.options import JobOptions
-from mainstay.runtime.origin import place_of
+from mainstay.runtime.origin import place_of, without_handles
 from mainstay.runtime.ports import Ports
 from mainstay.runtime.recovery import RestorePlan, plan_restore
 from mainstay.runtime.requests import Requests
 from mainstay.runtime.restart import RestartStrategy
+from mainstay.runtime.slowness import Silent
 from mainstay.runtime.spec import JobSpec
 from mainstay.runtime.status import AttemptRecord, Problem, Status
 from mainstay.runtime.worker import Deployment
 from mainstay.snapshot.checked import read_manifest
-from mainstay.snapshot.history import Begin, EpochCommitted, History
+from mainstay.snapshot.history import Begin, Ended, EpochCommitted, History
 from mainstay.snapshot.manifest import FileRef, Manifest
-from mainstay.snapshot.retention import Retention, orphans
+from mainstay.snapshot.retention import Retention, orphans, stored
 from mainstay.state.keygroups import HASH_ID
 
 MOST_ATTEMPTS = 1000
@@ -54,6 +57,10 @@ MOST_ATTEMPTS = 1000
 
 _SHOWN_AS_IT_IS = (UserFunctionError, JobFailedError, RestoreError, FencedError, SourceError)
 """Errors that say enough by themselves; others are given the job's name."""
+
+
+MOST_REASON = 2000
+"""How much of an error the log holds."""
 
 
 class Cluster(Protocol):
@@ -81,12 +88,16 @@ class Coordinator:
         self.error: Exception | None = None
         self._epochs = EpochHistory(ports)
         self.attempts: list[AttemptRecord] = []
+        self.report: tuple[str, ...] = ()
+        """What is to be said of a job that had finished and has nothing new to read."""
         self._job = job
         self._options = options
         self._ports = ports
         self._cluster = cluster
         self._leader = tokens()
         self._claims = Claims(ports, options.snapshots, tokens, self._lost)
+        self._farewell = Farewell(self._claims, ports.clock)
+        self._owns_log = False
         self._strategy = RestartStrategy(options.restart)
         self._retention = Retention(options.snapshots.retain)
         self._attempt: RunningAttempt | None = None
@@ -129,6 +140,7 @@ class Coordinator:
         self._requests.tick(self._claims)
         if self._attempt is not None:
             self._attempt.tick(now)
+        self._farewell.tick(now)
 
     def _restart_is_due(self, now: float) -> bool:
         # A claim under way may add an epoch to the log: where to restart is not known before.
@@ -137,9 +149,15 @@ class Coordinator:
     def deadline(self) -> float | None:
         """When ``tick`` will next have something to do, if nothing is reported before."""
         times = [self._claims.deadline(), self._attempt.deadline() if self._attempt else None]
+        times.append(self._farewell.deadline())
         if not self._claims.is_busy:
             times.append(self._restart_at)
         return min((time for time in times if time is not None), default=None)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the job is over and there is nothing left to say about it."""
+        return self.status.is_final and not self._farewell.is_under_way
 
     @property
     def workers(self) -> int:
@@ -160,6 +178,10 @@ class Coordinator:
         if self._attempt is None:
             return []
         return self._attempt.problems(self._ports.clock.monotonic())
+
+    def silent(self) -> list[Silent]:
+        """The operators of the current attempt that emitted nothing for the rows they took."""
+        return self._attempt.silent() if self._attempt is not None else []
 
     def cancel(self) -> None:
         """End the job without finishing it. The last complete epoch can be restored."""
@@ -217,6 +239,7 @@ class Coordinator:
         begun = loaded.history.last_begin
         if self.attempts and begun is None:
             # Starting from nothing would count everything again: a disk may just be unmounted.
+            self._owns_log = False
             self._fail_job(
                 RestoreError(
                     f"the history of job {self._options.name!r} has vanished from the snapshot "
@@ -226,10 +249,12 @@ class Coordinator:
         elif self.attempts and begun is not None and begun.leader != self._leader:
             # Restarting now would take the job away from the leader that replaced this one.
             self._fenced(loaded.history.next_slot - 1)
+        elif begun is not None and begun.job != self._options.name:
+            self._fail_job(_other_job(begun.job, self._options.name))
         elif loaded.damage is not None:
             self._skip_damaged(loaded)
         elif loaded.is_finished and not self.attempts:
-            self._end(Status.FINISHED)
+            self._look_for_news(loaded)
         else:
             self._begin(loaded.history, loaded.manifest, loaded.origin)
 
@@ -242,6 +267,36 @@ class Coordinator:
             return
         self._damaged.add(loaded.chosen.epoch)
         self._load()
+
+    def _look_for_news(self, loaded: Loaded) -> None:
+        """The job had finished: it goes on if there is new input, and says so if there is none."""
+        manifest = loaded.manifest
+        assert manifest is not None
+        try:
+            self._restore_plan(manifest, None)
+        except (RestoreError, GraphError) as error:
+            self._fail_job(error)
+            return
+        storage, job = self._ports.storage, self._job
+
+        def done(news: News) -> None:
+            if self.status.is_final:
+                return
+            if news.sources:
+                # Every sink has confirmed the end of a finished job: nothing is left to commit.
+                self._begin(loaded.history, without_handles(manifest), None)
+                return
+            self.report = news.report
+            self._epochs.known(news.epochs)
+            self._end(Status.FINISHED)
+
+        def failed(error: Exception) -> None:
+            if isinstance(error, DamagedFileError) and not self.status.is_final:
+                self._skip_damaged(replace(loaded, damage=error))
+            else:
+                self._on_load_failed(error)
+
+        self._ports.background.submit(lambda: look_for_news(storage, job, manifest), done, failed)
 
     def _begin(self, history: History, manifest: Manifest | None, origin: str | None) -> None:
         try:
@@ -289,6 +344,7 @@ class Coordinator:
 
     def _begun(self, begin: Begin, plan: RestorePlan, manifest: Manifest | None) -> None:
         """The slot is won: this leader owns the job, and this attempt is the current one."""
+        self._owns_log = True
         if self.status.is_final:
             return
         number = Attempt(begin.attempt)
@@ -306,6 +362,7 @@ class Coordinator:
             self._claims,
             manifest,
             self,
+            plan_again=not self._has_planned(begin, manifest),
         )
         self.status = Status.LAUNCHING
         is_held = self._requests.begun(self._attempt, manifest)
@@ -314,13 +371,25 @@ class Coordinator:
             Deployment(self._job, number, begin.lineage, plan.states, options.tuning, is_held)
         )
 
+    def _has_planned(self, begin: Begin, manifest: Manifest | None) -> bool:
+        """Whether the bounded sources in a manifest are planned for this start of the job.
+
+        Their input is what they have when the job is started: what an attempt of this leader has
+        planned is not planned again, what an earlier start has planned is.
+        """
+        if manifest is None or begin.origin is not None:
+            return False
+        return manifest.attempt >= self.attempts[0].attempt
+
     def _sweep(self, attempt: Attempt) -> None:
         """Delete what older attempts left behind and no kept epoch reaches."""
         storage, retain = self._ports.storage, self._options.snapshots.retain
-        places = [record.manifest for record in self._claims.history.lineage_epochs()][-retain:]
+        lineage = [record.manifest for record in self._claims.history.lineage_epochs()]
         pinned = self._requests.savepoints.pinned()
 
         def work() -> list[tuple[FileRef, Manifest]]:
+            # Where an older epoch was restored, those before it may have been retired long ago.
+            places = stored(storage, lineage)[-retain:]
             kept = [(place, read_manifest(storage, place)) for place in places]
             for path in orphans(storage, kept, attempt, pinned):
                 storage.delete(path)
@@ -414,12 +483,15 @@ class Coordinator:
 
     def _lost(self, slot: int) -> None:
         """Someone else took the slot. Before this leader has begun, it looks again and tries."""
+        self._owns_log = False
+        self._farewell.over()
         if self.attempts:
             self._fenced(slot)
         elif not self.status.is_final:
             self.start()
 
     def _fenced(self, slot: int) -> None:
+        self._owns_log = False
         if self._attempt is not None and not self._attempt.is_over:
             self._attempt.end("another leader took over")
             self._cluster.end(self._attempt.number)
@@ -452,6 +524,10 @@ class Coordinator:
             return
         self._restart_at = None
         self.status = status
+        if self._owns_log and status is not Status.FINISHED:
+            reason = "" if self.error is None else str(self.error)[:MOST_REASON]
+            attempt, at = self.attempts[-1].attempt, self._ports.clock.wall()
+            self._farewell.say(Ended(status.value, attempt, at, reason))
         self._epochs.store()
         self._requests.end(status.value, self.error, is_orderly=status.is_orderly)
 
@@ -463,3 +539,11 @@ class Coordinator:
         begin = self._claims.history.last_begin
         assert begin is not None, "an attempt runs without its begin"
         assert begin.attempt >= self._attempt.number, "an attempt runs before its begin"
+
+
+def _other_job(found: str, asked: str) -> RestoreError:
+    return RestoreError(
+        f"the snapshot directory holds the history of job {found!r}, and this job is {asked!r}. "
+        f"Go on with it under its name, start({found!r}); or give this job a directory of its own, "
+        "and start it from the other's state with restore= and the path of this directory."
+    )

@@ -252,6 +252,16 @@ class TaskMetrics:
     """How far event time has come, where a source makes watermarks."""
     queued_rows: int = 0
     """Rows on their way back to the head of a loop."""
+    is_source: bool = False
+    """Whether its rows are what a source has emitted: the input of the job."""
+    waiting_rows: int = 0
+    """Rows in line before it, as far as they have arrived."""
+    row_s: float = 0.0
+    """How long it took for a row lately."""
+    load: float = 0.0
+    """Which part of the time it was at work lately."""
+    counts: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """How many rows each of its operators has taken and emitted, by uid."""
 
 
 @dataclass(frozen=True, slots=True)

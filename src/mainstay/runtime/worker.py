@@ -98,6 +98,7 @@ class Worker:
         self._applying: deque[Iterator[None]] = deque()
         self._reading = 0
         self._is_ready = False
+        self._ended = 0
         self._flushed_at = self._metrics_at = ports.clock.monotonic()
         self._restore()
 
@@ -206,6 +207,7 @@ class Worker:
         if self._reading or self._applying or self._is_ready:
             return
         for task in self.tasks:
+            self._assembler.replay(task, self._deployment.restored)
             self._assembler.open(task)
         self._is_ready = True
         self._ports.send(COORDINATOR, Ready(self.attempt, self.number))
@@ -233,7 +235,10 @@ class Worker:
 
     def _report_metrics(self) -> None:
         now = self._ports.clock.monotonic()
-        if now >= self._metrics_at:
+        ended = sum(task.ended for task in self.tasks)
+        if now >= self._metrics_at or ended > self._ended:
+            # What a task came to is said with its end, however short it was.
+            self._ended = ended
             self._metrics_at = now + METRICS_S
             tasks = {task.spec.id: task.metrics() for task in self.tasks}
             self._ports.send(COORDINATOR, Metrics(self.attempt, self.number, tasks))
@@ -265,6 +270,8 @@ class Worker:
             case Credit(_, channel, size_bytes):
                 self._senders[channel].grant(size_bytes)
             case Trigger(_, epoch, is_last):
+                # So that what is known at the end of a job is known of all of it.
+                self._metrics_at = self._ports.clock.monotonic()
                 for task in self._source_tasks():
                     task.on_trigger(epoch, is_last=is_last)
                 for task in self.tasks:

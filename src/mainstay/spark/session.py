@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 
 import mainstay
 from mainstay.errors import SlotsError, SparkSetupError
+from mainstay.spark.reservations import free_slots
 
 SPARE_SLOTS = 2
 """Slots a local session has beyond the workers, for attempts that overlap and for queries."""
@@ -67,7 +68,10 @@ def _imports_this_package(python: str) -> bool:
 
 def is_local(session: Any) -> bool:
     """Whether the tasks of a session run on this machine, below the driver itself."""
-    master: str = session.sparkContext.master
+    return is_local_master(session.sparkContext.master)
+
+
+def is_local_master(master: str) -> bool:
     return master == "local" or master.startswith("local[")
 
 
@@ -112,7 +116,7 @@ def check_session(session: Any, workers: int, more_slots: int = 0) -> None:
     """Refuse what cannot work, with both numbers and the remedy."""
     _require_classic(session)
     _require_settings(session)
-    _require_same_python(session)
+    check_python(session.sparkContext)
     _require_slots(session, workers, more_slots)
     _require_memory(session)
 
@@ -153,10 +157,13 @@ print(*sys.version_info[:2], *[m for m in {needed!r} if u.find_spec(m) is None])
 """
 
 
-def _require_same_python(session: Any) -> None:
-    """Where workers run on this machine it can be seen beforehand what they would run in."""
-    python = session.sparkContext.pythonExec
-    if not is_local(session) or python == sys.executable:
+def check_python(context: Any) -> None:
+    """Refuse another Python for Spark's workers than the driver's, or one that lacks something.
+
+    Where workers run on this machine it can be seen beforehand what they would run in.
+    """
+    python = context.pythonExec
+    if not is_local_master(context.master) or python == sys.executable:
         return
     remedy = f"Set PYSPARK_PYTHON={sys.executable} before the session is started."
     program = _DESCRIBE.format(needed=_NEEDED)
@@ -194,13 +201,13 @@ def check_more_slots(session: Any, workers: int, running: int) -> None:
 
 
 def slots(session: Any) -> tuple[int, int]:
-    """How many tasks can run at once, and how many could start now."""
+    """How many tasks can run at once, and how many slots no task or job of ours has."""
     context = session.sparkContext._jsc.sc()
     profile = context.resourceProfileManager().defaultResourceProfile()
     total = int(context.maxNumConcurrentTasks(profile))
     infos = context.statusTracker().getExecutorInfos()
     running = sum(int(info.numRunningTasks()) for info in infos)
-    return total, total - running
+    return total, free_slots(session, total, running)
 
 
 def _require_memory(session: Any) -> None:

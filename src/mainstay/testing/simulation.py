@@ -83,6 +83,9 @@ class SimulatedClock:
     def wall(self) -> float:
         return self.start + self.now
 
+    def cpu(self) -> float:
+        return self.now
+
 
 @dataclass(slots=True, eq=False)
 class _Process:
@@ -340,7 +343,7 @@ class Simulation:
 
     def run(self) -> None:
         """Run until the job has ended."""
-        while not self.coordinator.status.is_final:
+        while not self.coordinator.is_done:
             self.step()
             if self.steps > self.settings.max_steps:
                 raise StuckError(f"no end after {self.steps} steps\n{self.story()}")
@@ -349,7 +352,9 @@ class Simulation:
         """One event, chosen at random from those that can happen."""
         self.steps += 1
         self.clock.now += self.random.random() * 0.001
-        if self._crashes and self.steps >= self._crashes[0] and self.coordinator.attempts:
+        is_over = self.coordinator.status.is_final
+        may_crash = bool(self.coordinator.attempts) and not is_over
+        if may_crash and self._crashes and self.steps >= self._crashes[0]:
             self._crashes.pop(0)
             self._crash_something()
         self._bury()

@@ -8,7 +8,7 @@ any order, ``end_of_input`` at most once per attempt, ``close`` last. It may be 
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -77,8 +77,9 @@ class Operator:
     context: OperatorContext
     out: Emit
     max_slice_rows: int | None = None
-    """How many rows it may be given at a time, where it calls a function for each of them: the
-    first slice after the function turns slow is over before long."""
+    """How many rows it may be given at a time, where it calls a function for each of them. It takes
+    them through ``pieces``, which may end before they do."""
+    pieces: Callable[[Iterable[Any]], Iterable[Any]] = staticmethod(lambda rows: rows)
 
     def open(self, context: OperatorContext) -> None:
         """State is restored by now."""

@@ -114,7 +114,7 @@ class KeyedRows(KeyedFunction):
         try:
             keys, rows = self._reader.keys_and_rows(batch)
             self.prefetch(keys)
-            out = run_rows(self._function.process, self._view, keys, rows)
+            out = run_rows(self._function.process, self._view, keys, self.pieces(rows))
         except Exception as error:
             raise user_error(self.context, error) from error
         self.emit_rows(out)
@@ -149,7 +149,7 @@ class CoKeyedRows(KeyedFunction):
             else:
                 keys, rows = reader.keys_and_rows(batch)
                 self.prefetch(keys)
-            out = run_rows(method, self._view, keys, rows)
+            out = run_rows(method, self._view, keys, self.pieces(rows))
         except Exception as error:
             raise user_error(self.context, error) from error
         self.emit_rows(out)
@@ -158,15 +158,18 @@ class CoKeyedRows(KeyedFunction):
 def run_rows(
     method: Any, view: ProcessContext, keys: Iterable[Any], rows: Iterable[Any]
 ) -> list[Any]:
-    """Call a method for each row with its key in place, and gather what it gives."""
+    """Call a method for each row with its key in place, and gather what it gives.
+
+    There may be fewer rows than keys: their operator is to stop early.
+    """
     out: list[Any] = []
     if inspect.isgeneratorfunction(method):
         extend = out.extend
-        for view.key, row in zip(keys, rows, strict=True):
+        for view.key, row in zip(keys, rows, strict=False):
             extend(method(row, view))
         return out
     append = out.append
-    for view.key, row in zip(keys, rows, strict=True):
+    for view.key, row in zip(keys, rows, strict=False):
         result = method(row, view)
         if result.__class__ is tuple:
             append(result)

@@ -219,6 +219,7 @@ def saved(lead: Lead) -> tuple[Any, int]:
     leader.complete(files=())
     epoch = save(leader)
     leader.coordinator.cancel()
+    leader.world.background.drain()
     leader.world.storage._files.clear()
     leader.world.forget()
     return leader.world, epoch
@@ -297,6 +298,7 @@ def test_a_retained_epoch_of_another_job_will_do_as_well(lead: Lead) -> None:
     leader.complete(files=())
     leader.complete(files=())
     leader.coordinator.cancel()
+    leader.world.background.drain()
     leader.world.places["other"] = MemoryStorage()
     leader.world.places["other"]._files.update(leader.world.storage._files)
     leader.world.storage._files.clear()
