@@ -675,7 +675,7 @@ def _grow(listing: FileListing) -> None:
 def test_a_source_that_watches_refuses_merged_files(path: Path) -> None:
     merging(path, "csv", compacting.MIN_FILES)
     source = Files(path, schema=SCHEMA, watch=True)
-    with pytest.raises(SourceError, match=r"merged.*compact=.*without watch=True"):
+    with pytest.raises(SourceError, match=r"merged.*without compact="):
         source.plan(frozenset())
     assert Files(path, schema=SCHEMA).plan(frozenset())
 

@@ -338,7 +338,7 @@ def _check_no_merged(paths: Iterable[str]) -> None:
     for path in paths:
         if is_merged(os.path.basename(path)):
             raise SourceError(
-                f"file {path!r} was merged of smaller ones by FileSink(compact=...), and some of "
+                f"file {path!r} was merged of smaller ones by a sink with compact=, and some of "
                 "them may have been read before. Watch, or read again and again, a directory that "
                 "is written without compact=."
             )
