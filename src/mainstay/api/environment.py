@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -65,18 +66,22 @@ class Environment:
         allow_dropped: Sequence[str] = (),
         state: str | RocksDB = HEAP,
     ) -> None:
-        self.spark = spark
+        self.spark = _checked_spark(spark)
         self.parallelism = whole_number(parallelism, "parallelism")
         self.max_parallelism = whole_number(max_parallelism, "max_parallelism")
         self.mode = mode
         self.snapshots = _expected(snapshots, Snapshots, "snapshots", 'Snapshots("./dir")')
-        self.restart = _expected(restart, Restart, "restart", "Restart()") or Restart()
+        self.restart = _expected(restart, Restart, "restart", "Restart()") or self._restart()
         self.restore = _restore_options(restore, allow_dropped, fall_back)
         self.state = state
         self._rocksdb = backend_settings(state)
         check_settings(mode, max_parallelism)
         self._builder = GraphBuilder(parallelism, max_parallelism)
         self._ingests: list[Any] = []
+
+    def _restart(self) -> Restart:
+        """Where somebody sits in front of a job, an error is to be seen and not tried again."""
+        return Restart(max_failures=0) if _is_embedded(self.spark) else Restart()
 
     def source(
         self,
@@ -131,7 +136,7 @@ class Environment:
         A job that goes on with another query under the same uid is refused, because it would mix
         the rows of both; ``allow_changed_query`` allows it.
         """
-        if self.spark == EMBEDDED:
+        if _is_embedded(self.spark):
             raise GraphError(
                 f"from_dataframe(uid={uid!r}) needs Spark, and this job runs without: leave out "
                 f"spark={EMBEDDED!r}, or read from one of mainstay.connectors."
@@ -192,7 +197,7 @@ class Environment:
             "restore": self.restore,
             "scaling": _scaling(self.parallelism, plan_at),
         }
-        if self.spark == EMBEDDED:
+        if _is_embedded(self.spark):
             from mainstay.drive.embedded import start_embedded
 
             return start_embedded(name, spec, **settings)
@@ -236,6 +241,24 @@ def _schema_of(source: Source, where: str) -> Any:
         return getattr(source, "schema", None)
     except GraphError as error:
         raise GraphError(f"{where}: {error}") from error
+
+
+def _is_embedded(spark: Any) -> bool:
+    return isinstance(spark, str) and spark == EMBEDDED
+
+
+def _checked_spark(spark: Any) -> Any:
+    """A session has more to it than this, but nothing else has this; ``start`` checks the rest."""
+    if spark is None or _is_embedded(spark):
+        return spark
+    if not isinstance(spark, str) and hasattr(spark, "createDataFrame"):
+        return spark
+    near = isinstance(spark, str) and get_close_matches(spark.lower(), [EMBEDDED], cutoff=0.5)
+    hint = f" Did you mean spark={EMBEDDED!r}?" if near else ""
+    raise GraphError(
+        f"spark={spark!r} must be {EMBEDDED!r}, a SparkSession or None, for a local session of the "
+        f"job's own.{hint}"
+    )
 
 
 def _expected(value: Any, cls: type[Setting], name: str, example: str) -> Setting | None:

@@ -8,7 +8,7 @@ from typing import Protocol
 from mainstay.runtime.epochs import EpochRecord
 from mainstay.runtime.messages import TaskMetrics
 from mainstay.runtime.record_list import RecordList
-from mainstay.runtime.status import AttemptRecord, Problem
+from mainstay.runtime.status import AttemptRecord, Problem, Recovery
 
 
 class Job(Protocol):
@@ -28,7 +28,11 @@ class Job(Protocol):
         """The parallelism of every operator that was not given its own."""
 
     def wait(self, timeout: float | None = None, *, progress: bool = True) -> str:
-        """Wait for the end and return the final status; raises what made the job fail."""
+        """Wait for the end and return the final status; raises what made the job fail.
+
+        After ``timeout`` seconds it returns the status that the job has then: equal to the bare
+        word, and printed with what the job waits for, or why it is restarting.
+        """
 
     def cancel(self) -> None:
         """End the job. The last complete epoch can be restored."""
@@ -66,6 +70,9 @@ class Job(Protocol):
 
         For a job that had finished and has no new input: when that was, and what would be new.
         """
+
+    def recoveries(self) -> RecordList[Recovery]:
+        """How each attempt that has run took over from the one before it, and how long it took."""
 
     def attempts(self) -> RecordList[AttemptRecord]:
         """The attempts so far, with what each was restored from and why it ended."""

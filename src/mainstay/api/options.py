@@ -55,7 +55,11 @@ class Snapshots:
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """How a failed job is started again: how often within a window, and after what wait."""
+    """How a failed job is started again: how often within a window, and after what wait.
+
+    This is what happens on Spark if nothing else is said. A job with ``spark="embedded"`` is
+    started again only where it was given one. What no restart heals ends any job at once.
+    """
 
     max_failures: int = 10
     window: str | float = "10min"

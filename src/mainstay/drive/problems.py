@@ -6,7 +6,7 @@ At the end of a job it has a line for each operator that has emitted nothing.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from mainstay.runtime.coordinator import Coordinator
 from mainstay.runtime.status import Problem
@@ -17,8 +17,9 @@ _log = logging.getLogger("mainstay")
 class ProblemLog:
     """Told again and again what is wrong just now, it logs what has changed."""
 
-    def __init__(self, job: str) -> None:
+    def __init__(self, job: str, warn: Callable[..., None] = _log.warning) -> None:
         self._job = job
+        self._warn = warn
         self._open: dict[str, Problem] = {}
 
     def update(self, problems: Sequence[Problem]) -> None:
@@ -27,10 +28,10 @@ class ProblemLog:
         now = {problem.subject: problem for problem in problems}
         for subject, problem in now.items():
             if subject not in self._open:
-                _log.warning("job %r: %s", self._job, problem)
+                self._warn("job %r: %s", self._job, problem)
         for subject, problem in self._open.items():
             if subject not in now:
-                _log.warning("job %r, no longer: %s", self._job, problem)
+                self._warn("job %r, no longer: %s", self._job, problem)
         self._open = now
 
 

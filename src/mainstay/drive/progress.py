@@ -38,11 +38,20 @@ class ProgressLine:
         self._at: float | None = None
         self._began: float | None = None
 
-    def update(self, now: float) -> None:
+    def update(self, now: float, notices: Sequence[str] = ()) -> None:
+        """Write the line again, below the notices that are new."""
         if not self._is_shown:
             return
+        for notice in notices:
+            self._out.write(f"\r\x1b[2K{notice}\n")
         self._out.write(f"\r\x1b[2K{self.text(now)}")
         self._out.flush()
+
+    def clear(self) -> None:
+        """Make room for a line of others; the next update writes this one again below it."""
+        if self._is_shown:
+            self._out.write("\r\x1b[2K")
+            self._out.flush()
 
     def text(self, now: float) -> str:
         """Status, rows that the sources emitted, rate, last epoch, what the job waits for."""

@@ -15,6 +15,7 @@ passed (``tick``). The commit log decides: a coordinator that loses a slot has b
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Protocol
@@ -24,6 +25,7 @@ from mainstay.errors import (
     FencedError,
     GraphError,
     JobFailedError,
+    MainstayError,
     RestoreError,
     SourceError,
     UserFunctionError,
@@ -44,7 +46,7 @@ from mainstay.runtime.requests import Requests
 from mainstay.runtime.restart import RestartStrategy
 from mainstay.runtime.slowness import Silent
 from mainstay.runtime.spec import JobSpec
-from mainstay.runtime.status import AttemptRecord, Problem, Status
+from mainstay.runtime.status import AttemptRecord, Failure, Problem, Status
 from mainstay.runtime.worker import Deployment
 from mainstay.snapshot.checked import read_manifest
 from mainstay.snapshot.history import Begin, Ended, EpochCommitted, History
@@ -54,6 +56,9 @@ from mainstay.state.keygroups import HASH_ID
 
 MOST_ATTEMPTS = 1000
 """How many attempts a leader remembers, beside its first."""
+
+MOST_NEWS = 64
+"""How many failures wait to be told of, where nobody does."""
 
 _SHOWN_AS_IT_IS = (UserFunctionError, JobFailedError, RestoreError, FencedError, SourceError)
 """Errors that say enough by themselves; others are given the job's name."""
@@ -90,6 +95,12 @@ class Coordinator:
         self.attempts: list[AttemptRecord] = []
         self.report: tuple[str, ...] = ()
         """What is to be said of a job that had finished and has nothing new to read."""
+        self.failures: deque[Failure] = deque(maxlen=MOST_NEWS)
+        """Failures, that of the job itself included, for the drive to take and tell of."""
+        self.setback: Failure | None = None
+        """The last failure, until an epoch is complete again."""
+        self.troubles: deque[str] = deque(maxlen=MOST_NEWS)
+        """What functions raised when they were closed, after everything else was done; likewise."""
         self._job = job
         self._options = options
         self._ports = ports
@@ -183,21 +194,34 @@ class Coordinator:
         """The operators of the current attempt that emitted nothing for the rows they took."""
         return self._attempt.silent() if self._attempt is not None else []
 
+    @property
+    def last_epoch(self) -> int | None:
+        """The epoch that the job would go on from; None where there is none."""
+        lineage = reversed(self._claims.history.lineage_epochs())
+        return next((each.epoch for each in lineage if each.epoch not in self._damaged), None)
+
     def cancel(self) -> None:
         """End the job without finishing it. The last complete epoch can be restored."""
+        self._hurry()
         if not self.status.is_final:
             self._stop("cancelled")
             self._end(Status.CANCELLED)
 
     def fail(self, error: Exception) -> None:
         """End the job on account of something outside its attempts."""
+        self._hurry()
         if not self.status.is_final:
             self._stop(str(error))
-            self._fail_job(error)
+            self._fail_job(error, "somebody else ended it")
+
+    def _hurry(self) -> None:
+        """What has come to its end but for the closing of functions has come to its end."""
+        if self._attempt is not None:
+            self._attempt.hurry()
 
     def _stop(self, reason: str) -> None:
         if self._attempt is not None and not self._attempt.is_over:
-            self._attempt.send_all(Release(self._attempt.number))
+            self._attempt.send_all(Release(self._attempt.number, in_good_order=False))
             self._attempt.end(reason)
             self._cluster.end(self._attempt.number)
         self._close_attempt(reason)
@@ -228,10 +252,7 @@ class Coordinator:
     def _on_load_failed(self, error: Exception) -> None:
         if self.status.is_final:
             return
-        if isinstance(error, RestoreError):
-            self._fail_job(error)
-        else:
-            self._try_again(error)
+        self._try_again(error)
 
     def _on_loaded(self, loaded: Loaded) -> None:
         if self.status.is_final:
@@ -417,6 +438,7 @@ class Coordinator:
     def committed(self, place: FileRef, manifest: Manifest, *, is_last: bool) -> None:
         assert self._attempt is not None
         self._strategy.on_progress()
+        self.setback = None
         self._requests.committed(manifest, self._job, is_last=is_last)
         pinned = self._requests.savepoints.pinned()
         pending = self._attempt.pending_files()
@@ -436,12 +458,8 @@ class Coordinator:
         assert self._attempt is not None
         self._cluster.end(self._attempt.number)
         self._close_attempt(str(error))
-        is_damage = isinstance(error, DamagedFileError)
-        # What cannot be restored cannot be restored again either.
-        if isinstance(error, RestoreError) and not (is_damage and self._may_fall_back()):
-            self._fail_job(error)
-        else:
-            self._try_again(error)
+        falls_back = isinstance(error, DamagedFileError) and self._may_fall_back()
+        self._try_again(error, may_heal=falls_back or None)
 
     def _may_fall_back(self) -> bool:
         restored_from = self.attempts[-1].restored_from
@@ -450,12 +468,17 @@ class Coordinator:
         self._damaged.add(restored_from)
         return True
 
+    def not_closed(self, worker: int, trouble: str) -> None:
+        self.troubles.append(f"worker {worker} could not close its functions: {trouble}")
+
     def finished(self) -> None:
         self._close_attempt("")
         self._end(Status.FINISHED)
 
     def halted(self) -> None:
         assert self._attempt is not None
+        if self.status.is_final:
+            return
         job = self._requests.halted()
         if job is None:
             self._close_attempt("stopped")
@@ -469,17 +492,35 @@ class Coordinator:
 
     # ------------------------------------------------------------ ends
 
-    def _try_again(self, error: Exception) -> None:
-        """Whether and when there is another attempt is up to the restart strategy."""
+    def _try_again(self, error: Exception, may_heal: bool | None = None) -> None:
+        """Whether and when there is another attempt is up to the error and the restart strategy."""
         if self.status.is_final:
+            return
+        if not (self._may_heal(error) if may_heal is None else may_heal):
+            self._fail_job(error, "no restart heals this")
             return
         now = self._ports.clock.monotonic()
         wait = self._strategy.on_failure(now)
         if wait is None:
-            self._fail_job(error)
+            self._fail_job(error, self._strategy.why_not_again)
             return
         self.status = Status.RESTARTING
         self._restart_at = now + wait
+        following = self._claims.history.next_attempt
+        self.setback = Failure(
+            self._last_attempt, error, now, self._restart_at, following, self.last_epoch
+        )
+        self.failures.append(self.setback)
+
+    def _may_heal(self, error: Exception) -> bool:
+        if not isinstance(error, MainstayError):
+            return True
+        is_first = len(self.attempts) == 1 and self.last_epoch is None
+        return not (error.is_final or (is_first and error.is_final_at_start))
+
+    @property
+    def _last_attempt(self) -> int | None:
+        return self.attempts[-1].attempt if self.attempts else None
 
     def _lost(self, slot: int) -> None:
         """Someone else took the slot. Before this leader has begun, it looks again and tries."""
@@ -509,9 +550,11 @@ class Coordinator:
             self.attempts[-1].ended_at = self._ports.clock.wall()
             self.attempts[-1].reason = reason
 
-    def _fail_job(self, error: Exception) -> None:
+    def _fail_job(self, error: Exception, why: str = "no restart heals this") -> None:
         if self.status.is_final:
             return
+        now = self._ports.clock.monotonic()
+        self.failures.append(Failure(self._last_attempt, error, now, why_last=why))
         if isinstance(error, _SHOWN_AS_IT_IS):
             self.error = error
         else:
@@ -523,6 +566,7 @@ class Coordinator:
         if self.status.is_final:
             return
         self._restart_at = None
+        self.setback = None
         self.status = status
         if self._owns_log and status is not Status.FINISHED:
             reason = "" if self.error is None else str(self.error)[:MOST_REASON]

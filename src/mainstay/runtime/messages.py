@@ -162,9 +162,14 @@ class AssignSplits:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """The job has finished or was cancelled: end in good order."""
+    """The attempt is over: give back what is held, and end.
+
+    In good order (the job has finished, was stopped, or is rescaled) functions are closed, and the
+    worker says when they are.
+    """
 
     attempt: Attempt
+    in_good_order: bool = True
 
 
 # ---------------------------------------------------------------- to the coordinator
@@ -271,6 +276,15 @@ class Metrics:
     attempt: Attempt
     worker: int
     tasks: Mapping[str, TaskMetrics]
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """The worker has ended in good order; ``trouble`` is what closing its functions raised."""
+
+    attempt: Attempt
+    worker: int
+    trouble: str = ""
 
 
 @dataclass(frozen=True, slots=True)

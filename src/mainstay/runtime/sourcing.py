@@ -172,10 +172,16 @@ class Sourcing:
 
 
 def refused(uid: str, error: Exception) -> MainstayError:
-    """What is said of a source that cannot be planned, and could not be after a wait either."""
+    """What is said of a source that cannot be planned, and could not be after a wait either.
+
+    One that has never been planned is wrong; one that has been may be so again.
+    """
     if isinstance(error, RestoreError):
         return RestoreError(f"source {uid!r}: {error}")
-    return SourceError(f"source {uid!r} cannot be planned: {type(error).__name__}: {error}")
+    unplanned = SourceError(f"source {uid!r} cannot be planned: {type(error).__name__}: {error}")
+    unplanned.is_final = isinstance(error, MainstayError) and error.is_final
+    unplanned.is_final_at_start = True
+    return unplanned
 
 
 def unfinished(manifest: Manifest, uid: str) -> dict[str, Json]:

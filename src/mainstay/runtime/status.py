@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
+from mainstay.errors import brief
 from mainstay.runtime.record_list import shown_time
 
 
@@ -54,6 +55,57 @@ class Problem:
             "for": f"{self.waited_s:.0f} s",
             "error": self.error,
         }
+
+
+@dataclass(frozen=True, slots=True)
+class Setback(Problem):
+    """An attempt that failed: a problem until the job has made progress again.
+
+    ``what`` says what is done about it.
+    """
+
+    def __str__(self) -> str:
+        return f"{self.subject} failed: {self.error}; {self.what}"
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why an attempt failed, or could not begin, and what is tried next.
+
+    Times are those of the coordinator's monotonic clock. Where nothing more is tried, ``next_at``
+    is None and ``why_last`` says why.
+    """
+
+    attempt: int | None
+    error: Exception
+    at: float
+    next_at: float | None = None
+    next_attempt: int = 1
+    from_epoch: int | None = None
+    why_last: str = ""
+
+    @property
+    def subject(self) -> str:
+        return "the start of the job" if self.attempt is None else f"attempt {self.attempt}"
+
+    @property
+    def origin(self) -> str:
+        """What the next attempt starts from."""
+        return "the beginning" if self.from_epoch is None else f"epoch {self.from_epoch}"
+
+    def outlook(self, now: float) -> str:
+        """What is tried next, and when."""
+        if self.next_at is None:
+            return f"it is not tried again, because {self.why_last}"
+        left = self.next_at - now
+        if self.attempt is None:
+            return f"it is tried again in {max(left, 0.0):.1f} s"
+        when = f"begins in {left:.1f} s" if left > 0 else "has begun"
+        return f"attempt {self.next_attempt} {when}, from {self.origin}"
+
+    def as_problem(self, now: float) -> Setback:
+        reason = brief(self.error).removeprefix(f"{self.subject} was lost: ")
+        return Setback(self.subject, self.outlook(now), reason, now - self.at)
 
 
 @dataclass(slots=True)

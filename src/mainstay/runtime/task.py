@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from mainstay.errors import RAISED
 from mainstay.runtime.alignment import Action, Aligner, MarkerHandler
 from mainstay.runtime.channel_state import TaskChannels
 from mainstay.runtime.connector import Split
@@ -46,6 +47,7 @@ from mainstay.runtime.slices import SliceSize
 from mainstay.runtime.spec import TaskSpec
 from mainstay.runtime.stateful import StatefulOperator
 from mainstay.runtime.status import Problem
+from mainstay.runtime.tracebacks import reportable
 from mainstay.runtime.watermarks import LAST, GateClock
 from mainstay.snapshot.manifest import SubtaskState
 
@@ -518,9 +520,19 @@ class Task:
         times += [expiry.deadline() for expiry in self._expiries]
         return min((time for time in times if time is not None), default=None)
 
-    def close(self) -> None:
-        for member in self.members:
-            member.close()
+    def close(self, *, in_good_order: bool) -> list[Exception]:
+        """Close functions where that is due, and give back what is held; what this has raised.
+
+        One that fails keeps none of the others from being closed.
+        """
+        acts = [member.close for member in self.members] if in_good_order else []
+        raised: list[Exception] = []
+        for act in (*acts, *(member.release for member in self.members)):
+            try:
+                act()
+            except RAISED as error:
+                raised.append(reportable(error))
+        return raised
 
     def check_invariants(self) -> None:
         self.gate.check_invariants()

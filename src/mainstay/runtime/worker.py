@@ -31,6 +31,7 @@ from mainstay.runtime.messages import (
     Overtaken,
     Ready,
     Release,
+    Released,
     SinkCommitted,
     Trigger,
 )
@@ -219,6 +220,8 @@ class Worker:
 
         Raises what ended the worker: an error of user code, a damaged file, a broken rule.
         """
+        if self.released:
+            return False
         if self._failure is not None:
             raise self._failure
         if self._applying:
@@ -252,6 +255,8 @@ class Worker:
 
     def deadline(self) -> float | None:
         """When something will have to be done even if no message arrives."""
+        if self.released:
+            return None
         times = [task.deadline() for task in self.tasks]
         return min((time for time in times if time is not None), default=None)
 
@@ -261,8 +266,8 @@ class Worker:
     # ------------------------------------------------------------ messages
 
     def receive(self, message: Any) -> None:
-        """Take a message; those of other attempts are refused."""
-        if message.attempt != self.attempt:
+        """Take a message; those of other attempts are refused, and all after the release."""
+        if message.attempt != self.attempt or self.released:
             return
         match message:
             case Data(_, channel, sequence, element, size_bytes):
@@ -297,8 +302,8 @@ class Worker:
                 self._sink_committed(uid, epoch)
             case AssignSplits(_, uid, _, splits, last):
                 self._source_task(uid).assign(splits, last=last)
-            case Release():
-                self._release()
+            case Release(_, in_good_order):
+                self._release(in_good_order=in_good_order)
 
     def _source_tasks(self) -> list[Task]:
         return [task for task in self.tasks if task.spec.is_source]
@@ -314,10 +319,16 @@ class Worker:
             if member.uid == uid and isinstance(member.operator, SinkOperator):
                 member.operator.on_committed(epoch)
 
-    def _release(self) -> None:
+    def _release(self, *, in_good_order: bool) -> None:
+        if self.released:
+            return
         self.released = True
-        for task in self.tasks:
-            task.close()
+        # Functions that were never opened are not closed either.
+        in_good_order = in_good_order and self._is_ready
+        raised = [e for task in self.tasks for e in task.close(in_good_order=in_good_order)]
+        if in_good_order:
+            trouble = "\n".join(str(error) for error in raised)
+            self._ports.send(COORDINATOR, Released(self.attempt, self.number, trouble))
 
     def check_invariants(self) -> None:
         for task in self.tasks:

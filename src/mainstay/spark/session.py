@@ -14,10 +14,13 @@ import subprocess
 import sys
 from typing import Any
 
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 import mainstay
+from mainstay.drive.notices import say_at_once
 from mainstay.errors import SlotsError, SparkSetupError
+from mainstay.runtime.tracebacks import are_full
 from mainstay.spark.reservations import free_slots
 
 SPARE_SLOTS = 2
@@ -27,6 +30,17 @@ DAEMON = {
     "spark.executorEnv.JE_ARROW_MALLOC_CONF": "background_thread:false",
 }
 """Has Spark fork Python workers from a process that can start them quickly (``daemon.py``)."""
+NOISY = (
+    "org.apache.spark.executor.Executor",
+    "org.apache.spark.scheduler.TaskSetManager",
+    "org.apache.spark.scheduler.TaskSchedulerImpl",
+    "org.apache.spark.scheduler.DAGScheduler",
+    "org.apache.spark.api.python",
+    "org.apache.spark.sql.execution.python",
+    "org.apache.spark.BarrierTaskContext",
+    "org.apache.spark.BarrierCoordinator",
+)
+"""Loggers of Spark that tell, with stack traces, of every worker that has failed or was killed."""
 OLDEST_JAVA = 17
 LEAST_MEMORY_MIB = 256
 """Memory a worker needs before it holds any state: the interpreter, Arrow and the storage."""
@@ -57,7 +71,23 @@ def local_session(workers: int) -> SparkSession:
     )
     if _imports_this_package(os.environ["PYSPARK_PYTHON"]):
         builder = builder.config(map={**DAEMON})
-    return builder.getOrCreate()
+    is_ours = SparkContext._active_spark_context is None
+    if is_ours:
+        say_at_once(f"starting Spark on this machine, with {workers + SPARE_SLOTS} slots")
+    session = builder.getOrCreate()
+    if is_ours:
+        _quieten(session)
+    return session
+
+
+def _quieten(session: Any) -> None:
+    """Keep the Java stack traces of workers that failed out of the terminal: the job's own log
+    has said why. A session that is somebody else's is left alone."""
+    if are_full():
+        return
+    log4j = session._jvm.org.apache.logging.log4j
+    for name in NOISY:
+        log4j.core.config.Configurator.setLevel(name, log4j.Level.OFF)
 
 
 def _imports_this_package(python: str) -> bool:
@@ -73,6 +103,18 @@ def is_local(session: Any) -> bool:
 
 def is_local_master(master: str) -> bool:
     return master == "local" or master.startswith("local[")
+
+
+def is_stopped(session: Any) -> bool:
+    """Whether a session can run nothing any more: it was stopped, or its JVM has ended."""
+    context = session.sparkContext
+    if context._jsc is None:
+        return True
+    try:
+        return bool(context._jsc.sc().isStopped())
+    except Exception:
+        # Nobody answers, or the context was taken away this very moment.
+        return True
 
 
 # ---------------------------------------------------------------- Java

@@ -89,3 +89,14 @@ def test_the_line_shows_a_function_that_emits_nothing_but_no_filter() -> None:
     assert text.endswith(
         "'totals': 0 rows out of 1,500 in; does its function lack a yield or a return?"
     )
+
+
+def test_notices_stand_above_the_line_once_each() -> None:
+    out = Terminal()
+    line = ProgressLine(Job(), out)
+    line.update(1.0, ["totals: starting 2 workers"])
+    line.update(2.0, ["totals: running"])
+    line.clear()
+    assert out.getvalue().count("totals: starting 2 workers\n") == 1
+    assert out.getvalue().count("totals: running\n") == 1
+    assert out.getvalue().endswith("\r\x1b[2K")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from mainstay.errors import SchemaError
+from mainstay.errors import RAISED, SchemaError
 from mainstay.runtime.messages import Epoch
 from mainstay.runtime.operators.base import (
     Operator,
@@ -39,7 +39,7 @@ class RowOperator(Operator):
             if not out:
                 return
             emitted = rows_to_batch(out, self._schema, f"operator {self.context.uid!r}")
-        except Exception as error:
+        except RAISED as error:
             raise user_error(self.context, error) from error
         self.out(emitted)
 
@@ -100,7 +100,7 @@ class FilterRows(Operator):
         try:
             rows = self.pieces(batch_to_rows(batch, self._row))
             keep = [bool(self._function(row)) for row in rows]
-        except Exception as error:
+        except RAISED as error:
             raise user_error(self.context, error) from error
         kept = batch.slice(0, len(keep)).filter(pa.array(keep, pa.bool_()))
         if kept.num_rows:
@@ -118,7 +118,7 @@ class MapBatches(Operator):
         try:
             result = self._function(batch)
             emitted = None if result is None else fitted(result, self._schema, self.context.uid)
-        except Exception as error:
+        except RAISED as error:
             raise user_error(self.context, error) from error
         if emitted is not None and emitted.num_rows:
             self.out(emitted)
@@ -140,7 +140,7 @@ class AddKey(Operator):
             keys = [(self._function(row),) for row in rows]
             where = f"operator {self.context.uid!r} (the key function)"
             column = rows_to_batch(keys, pa.schema([self._key]), where).column(0)
-        except Exception as error:
+        except RAISED as error:
             raise user_error(self.context, error) from error
         batch = batch.slice(0, len(keys))
         self.out(
@@ -211,8 +211,8 @@ def _call(context: OperatorContext, method: Callable[..., Any] | None, *argument
         return
     try:
         method(*arguments)
-    except Exception as error:
-        raise user_error(context, error) from error
+    except RAISED as error:
+        raise user_error(context, error, getattr(method, "__name__", "")) from error
 
 
 @dataclass(frozen=True, slots=True)

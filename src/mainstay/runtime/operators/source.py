@@ -17,7 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from mainstay.errors import MainstayError, SourceError
+from mainstay.errors import RAISED, MainstayError, SourceError
 from mainstay.runtime.connector import UNAVAILABLE, Json, Polled, Source, Split, SplitReader
 from mainstay.runtime.messages import Epoch, Watermark
 from mainstay.runtime.operators.base import Operator, OperatorContext
@@ -247,7 +247,7 @@ class SourceOperator(Operator):
                 self._take(reading, poll())
             except UNAVAILABLE as error:
                 self._put_off(reading, error)
-            except Exception as error:
+            except RAISED as error:
                 raise self._broken(reading, error) from error
             return
         reading.polling = True
@@ -287,14 +287,17 @@ class SourceOperator(Operator):
         reading.retry.succeeded()
         reading.take_poll(polled, self.context.clock.monotonic())
 
-    def _broken(self, reading: ReadingSplit, error: Exception) -> Exception:
+    def _broken(self, reading: ReadingSplit, error: BaseException) -> Exception:
         if isinstance(error, MainstayError):
             return error
-        return SourceError(
+        broken = SourceError(
             f"source {self.context.uid!r}, subtask {self.context.subtask}: split "
             f"{reading.split.id!r} cannot be read at offset {reading.offset!r}: "
             f"{type(error).__name__}: {error}"
         )
+        # The source itself does not say that it is of no use to try again.
+        broken.is_final = False
+        return broken
 
     def _retire_or_rotate(self, reading: ReadingSplit) -> None:
         """Let go of a split at its end; otherwise it is another one's turn."""
@@ -315,6 +318,6 @@ class SourceOperator(Operator):
     def before_marker(self, epoch: Epoch) -> None:
         self._state.update([reading.to_unit() for reading in self._splits])
 
-    def close(self) -> None:
+    def release(self) -> None:
         for reading in self._splits:
             self._close(reading)

@@ -30,6 +30,8 @@ def finish(leader: Any) -> Epoch:
     leader.world.background.drain()
     leader.confirm(epoch)
     leader.world.background.drain()
+    leader.answer_releases()
+    leader.world.background.drain()
     return epoch
 
 

@@ -57,6 +57,7 @@ def test_a_job_that_is_stopped_says_so_after_its_last_epoch(lead: Lead) -> None:
     leader.confirm(epoch)
     leader.world.background.drain()
     assert leader.status == "stopped"
+    leader.world.background.drain()
     assert leader.coordinator.is_done
     assert said(leader) == ("stopped", "")
 

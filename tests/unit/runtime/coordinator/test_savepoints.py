@@ -39,9 +39,10 @@ def ask(leader: Any, path: str = "there") -> Answer:
 
 
 def settle(leader: Any) -> None:
-    leader.pass_time(0.0)
-    leader.world.background.drain()
-    leader.pass_time(0.0)
+    for _ in range(2):
+        leader.pass_time(0.0)
+        leader.world.background.drain()
+    leader.answer_releases()
     leader.world.background.drain()
 
 

@@ -30,6 +30,7 @@ def finish(leader: Any, files: tuple[str, ...] = ()) -> int:
     leader.confirm(epoch)
     leader.world.background.drain()
     assert leader.status == "finished"
+    leader.world.background.drain()
     return epoch
 
 

@@ -462,8 +462,8 @@ def test_a_writer_that_fails_is_named(
         getattr(subject, action)(1)
 
 
-def test_closing_closes_the_writer(subject: Subject, target: Target) -> None:
-    subject.operator.close()
+def test_a_release_closes_the_writer(subject: Subject, target: Target) -> None:
+    subject.operator.release()
     assert target.writer.closed
 
 
