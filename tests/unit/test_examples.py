@@ -1,4 +1,4 @@
-"""What the README shows is what runs."""
+"""The examples run, and what the README and the pages show of them is what is there."""
 
 from __future__ import annotations
 
@@ -7,11 +7,66 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
+
+PRINTED = {
+    "browsing.py": "'page': 'cart', 'times': 2, 'trail': ['home', 'shop', 'cart']}",
+    "connected_components.py": "finished",
+    "deduplication.py": "finished [('a', 5), ('b', 3), ('c', 1)]",
+    "enrichment.py": "waiting for a profile: {3: ['rug']}",
+    "order_totals.py": "finished [",
+    "page_rank.py": "home",
+    "retries.py": "payment 3 of 500: declined at attempt 3",
+    "tested_job/job.py": "[{'card': 'a', 'amount': 60}]",
+    "upgrade.py": "converted state 'spending.total': int to long",
+}
+"""A line that each example prints."""
 
 
 def blocks() -> list[str]:
     return re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+
+
+def ran(program: str, folder: Path) -> str:
+    """What an example prints."""
+    command = [sys.executable, str(EXAMPLES / program)]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("program", PRINTED)
+def test_an_example_runs(program: str, tmp_path: Path) -> None:
+    assert PRINTED[program] in ran(program, tmp_path)
+
+
+def test_every_example_is_run_and_described() -> None:
+    programs = {str(path.relative_to(EXAMPLES)) for path in EXAMPLES.rglob("*.py")}
+    programs.remove("tested_job/test_job.py")
+    assert set(PRINTED) == programs
+    described = (EXAMPLES / "README.md").read_text()
+    assert [program for program in programs if f"({program})" not in described] == []
+
+
+def test_the_tests_of_the_tested_job_pass() -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "examples/tested_job",
+    ]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_refusal_of_an_upgrade_names_the_state(tmp_path: Path) -> None:
+    assert "mistake: state 'spending.total' is in the snapshot" in ran("upgrade.py", tmp_path)
 
 
 def test_the_first_job_of_the_readme_is_the_example() -> None:
@@ -20,11 +75,8 @@ def test_the_first_job_of_the_readme_is_the_example() -> None:
 
 
 def test_the_first_job_runs_twice_in_one_directory(tmp_path: Path) -> None:
-    command = [sys.executable, str(ROOT / "examples" / "order_totals.py")]
     for _ in range(2):
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
-        assert done.returncode == 0, done.stderr
-        assert "finished" in done.stdout
+        assert "finished" in ran("order_totals.py", tmp_path)
 
 
 def test_the_test_of_the_readme_passes() -> None:

@@ -78,6 +78,7 @@ def run(
     max_parallelism: int = 128,
     seed: int = 0,
     crashes: int = 0,
+    rescales: Sequence[int] = (),
     storage_faults: int = 0,
     mode: str = "exactly_once",
     clock: SimulatedClock | None = None,
@@ -86,15 +87,22 @@ def run(
 
     ``build`` gets an environment and writes the job into it, as the real program would. Sources
     whose uid is in ``inputs`` are replaced, and every sink is replaced by one in memory. Crashes
-    hit workers and the coordinator while the job runs. Raises what made the job fail.
+    hit workers and the coordinator while the job runs, and it is rescaled to each of ``rescales``,
+    at steps that the seed decides. One that is asked for during another is refused and noted in
+    ``result.simulation.refusals``. Raises what made the job fail.
     """
     environment = Environment(parallelism=parallelism, max_parallelism=max_parallelism, mode=mode)
     build(environment)
     settings = SimulationSettings(seed=seed, storage_faults=storage_faults)
-    if crashes:
-        # Crashes are drawn over the length of a run, which a first run without them tells.
+    if crashes or rescales:
+        # They are drawn over the length of a run, which a first run without them tells.
         steps = _run_once(environment, inputs or {}, settings, None).simulation.steps
-        settings = replace(settings, crashes=crashes, crash_within_steps=max(steps - 1, 1))
+        settings = replace(
+            settings,
+            crashes=crashes,
+            rescales=tuple(rescales),
+            crash_within_steps=max(steps - 1, 1),
+        )
     return _run_once(environment, inputs or {}, settings, clock)
 
 
@@ -116,7 +124,9 @@ def _run_once(
         tuning=Tuning(batch_rows=64, first_slice_rows=16, max_slice_rows=16),
     )
     storage = MemoryStorage()
-    simulation = Simulation(job, options, settings, storage, clock)
+    simulation = Simulation(
+        job, options, settings, storage, clock, plan_at=lambda n: expand(chain(graph.at(n)))
+    )
     simulation.run()
     if simulation.coordinator.error is not None:
         raise simulation.coordinator.error
