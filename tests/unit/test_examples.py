@@ -84,3 +84,9 @@ def test_the_test_of_the_readme_passes() -> None:
         [sys.executable, "-c", blocks()[1]], cwd=ROOT, capture_output=True, text=True, timeout=60
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_the_page_on_testing_shows_the_tests_of_the_example() -> None:
+    page = (ROOT / "docs" / "testing.md").read_text()
+    (shown,) = re.findall(r"```python\n(import pytest.*?)```", page, re.DOTALL)
+    assert (EXAMPLES / "tested_job" / "test_job.py").read_text().endswith(shown)
