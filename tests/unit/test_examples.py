@@ -79,11 +79,12 @@ def test_the_first_job_runs_twice_in_one_directory(tmp_path: Path) -> None:
         assert "finished" in ran("order_totals.py", tmp_path)
 
 
-def test_the_test_of_the_readme_passes() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", blocks()[1]], cwd=ROOT, capture_output=True, text=True, timeout=60
-    )
-    assert done.returncode == 0, done.stderr
+def test_the_messages_of_the_upgrade_are_those_of_the_readme(tmp_path: Path) -> None:
+    readme = (ROOT / "README.md").read_text()
+    (shown,) = re.findall(r"```\n(converted state.*?)```", readme, re.DOTALL)
+    printed = ran("upgrade.py", tmp_path)
+    for message in re.split(r"\n(?=added|\n)", shown):
+        assert " ".join(message.split()) in printed
 
 
 def test_the_page_on_testing_shows_the_tests_of_the_example() -> None:
