@@ -25,7 +25,7 @@ from mainstay.runtime.operators import aggregate
 from mainstay.runtime.options import JobOptions, RestartOptions, RestoreOptions, SnapshotOptions
 from mainstay.runtime.spec import Tuning
 from mainstay.runtime.status import Status
-from mainstay.snapshot import units
+from mainstay.snapshot import history, units
 from mainstay.snapshot.memory_storage import MemoryStorage
 from mainstay.state.backends import heap_columns, heap_tables
 from mainstay.testing.inspect import committed_state
@@ -423,6 +423,7 @@ class Scenario:
                 min_pause_s=random.choice([0.0, 0.01]),
                 tolerable_failures=random.choice([10, 1000]),
                 max_concurrent=random.randint(1, 3),
+                log_slots=Random(f"log-{seed}").choice([1, 2, 64]),
             ),
             tuning=Tuning(
                 window_bytes=random.choice([1, 200, 2000, 1 << 20]),
@@ -487,6 +488,7 @@ def play(scenario: Scenario, *, crash_free: bool = False) -> Outcome:
         patch.object(aggregate, "PASSED_ON", scenario.seed % 4),
         patch.object(feedback_log, "CHUNK_BYTES", (200, 1 << 20)[scenario.seed % 2]),
         patch.object(iterate, "MEMORY_BYTES", (300, 1 << 20)[scenario.seed % 4 // 2]),
+        patch.object(history, "KEPT_EPOCHS", (1, 8)[scenario.seed % 2]),
         patch.object(units, "MOST_IN_MANIFEST", (300, 1 << 16)[scenario.seed % 8 // 4]),
     ):
         return _play(scenario, crash_free)
@@ -637,7 +639,8 @@ def is_noticed(scenario_of: Callable[[int], Scenario], seeds: Iterable[int]) -> 
 
 def check_refusals(simulation: Simulation) -> None:
     """Without faults of the storage, a request fails only where the job is over or halts."""
-    reasons = ("the job is over", "is being stopped or rescaled already")
+    over = ("the job is over", "was taken by another leader")
+    reasons = (*over, "is being stopped or rescaled already")
     if not simulation.settings.storage_faults:
         for refusal in simulation.refusals:
             assert any(reason in refusal for reason in reasons), simulation.story()
