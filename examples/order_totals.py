@@ -34,3 +34,5 @@ if __name__ == "__main__":
     build(env, orders, out)
     job = env.start("order-totals")
     print(job.wait(), sorted(out.rows()))
+    for line in job.restored:
+        print(line)

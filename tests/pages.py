@@ -30,6 +30,8 @@ ROOT = Path(__file__).parents[1]
 CONNECTORS = sorted((ROOT / "docs" / "connectors").glob("*.md"))
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 PRINTED = "_printed"
+PATIENCE_S = 240.0
+"""Spark starts a streaming query and Python workers, on a machine that may be busy."""
 
 
 def name_of(page: Path) -> str:
@@ -75,9 +77,13 @@ def compile_page(page: Path) -> None:
 
 def counted(job: Any) -> Any:
     """The job, once an epoch holds rows: what pages read of it is not empty."""
-    await_until(lambda: any(f.rows for f in job.metrics().values()), "the job has counted rows")
+
+    def rows() -> int:
+        return sum(figures.rows for figures in job.metrics().values())
+
+    await_until(rows, "the job has counted rows", PATIENCE_S)
     before = complete_epochs(job)
-    await_until(lambda: complete_epochs(job) > before + 1, "an epoch was taken since")
+    await_until(lambda: complete_epochs(job) > before + 1, "an epoch was taken since", PATIENCE_S)
     return job
 
 
