@@ -93,9 +93,10 @@ def run(
 
     ``build`` gets an environment and writes the job into it, as the real program would. Sources
     whose uid is in ``inputs`` are replaced, and every sink is replaced by one in memory. Crashes
-    hit workers and the coordinator while the job runs, and it is rescaled to each of ``rescales``,
-    at steps that the seed decides. One that is asked for during another is refused and noted in
-    ``result.simulation.refusals``. Raises what made the job fail.
+    hit workers and the coordinator while the job runs. Raises what made the job fail.
+
+    It is rescaled to each of ``rescales``, at steps that the seed decides. A rescale that is asked
+    for during another is refused and noted in ``result.simulation.refusals``.
     """
     environment = Environment(parallelism=parallelism, max_parallelism=max_parallelism, mode=mode)
     build(environment)
