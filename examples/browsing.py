@@ -22,7 +22,7 @@ class Browsing(ms.KeyedProcess):
     def process(self, row, ctx):
         times = self.pages.get(row.page, 0) + 1
         self.pages.put(row.page, times)
-        trail = [*(self.trail.get() or []), row.page][-TRAIL:]
+        trail = [*self.trail.get(), row.page][-TRAIL:]
         self.trail.update(trail)
         yield {"visitor": ctx.key, "page": row.page, "times": times, "trail": trail}
 
@@ -59,5 +59,7 @@ if __name__ == "__main__":
         build(env, clicks, ms.connectors.ParquetSink(folder / "seen"))
         print(env.start("browsing").wait(progress=False))
         seen = ms.connectors.read_committed(folder / "seen").to_pylist()
-        print(len(seen), "rows; the last of v3:")
-        print([row for row in seen if row["visitor"] == "v3"][-1])
+        print(
+            len(seen), "rows; v3 has seen", {row["page"] for row in seen if row["visitor"] == "v3"}
+        )
+        print("home at most", max(row["times"] for row in seen if row["page"] == "home"), "times")

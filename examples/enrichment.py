@@ -24,7 +24,7 @@ class Enrich(ms.CoKeyedProcess):
 
     def process_right(self, row, ctx):
         self.profile.update((row.name, row.tier))
-        for item in self.waiting.get() or []:
+        for item in self.waiting.get():
             yield ctx.key, item, row.name, row.tier
         self.waiting.clear()
 

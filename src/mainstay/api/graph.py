@@ -12,7 +12,8 @@ from mainstay.api.options import whole_number
 from mainstay.errors import GraphError
 from mainstay.plan.logical import Input, LogicalGraph, LogicalOperator
 from mainstay.runtime.connector import Sink, Source
-from mainstay.runtime.spec import KeySpec, LoopEnd, OperatorFactory
+from mainstay.runtime.spec import InputSpec, KeySpec, LoopEnd, OperatorFactory
+from mainstay.spelling import did_you_mean
 from mainstay.state.declaration import StateInfo
 
 
@@ -44,6 +45,7 @@ class GraphBuilder:
         loop: LoopEnd | None = None,
         is_loop_head: bool = False,
         beside: int | None = None,
+        other_forms: tuple[InputSpec, ...] = (),
     ) -> LogicalOperator:
         """Add an operator; one that is ``beside`` another has that one's parallelism."""
         follows_job = parallelism is None
@@ -66,6 +68,7 @@ class GraphBuilder:
             sink=sink,
             loop=LoopEnd(own, is_head=True) if is_loop_head else loop,
             follows_job=follows_job,
+            other_forms=other_forms,
         )
         self.operators.append(operator)
         self._uids[operator.uid] = operator
@@ -122,7 +125,7 @@ def column_number(schema: pa.Schema, column: Any, where: str) -> int:
         hint = ' Write each column by itself: key_by("a", "b").' if _is_listed(column) else ""
         raise GraphError(
             f"{where}: there is no column {column!r}; the stream has "
-            f"{', '.join(schema.names)}.{hint}"
+            f"{', '.join(schema.names)}.{hint}{did_you_mean(column, schema.names)}"
         )
     return int(number)
 

@@ -10,6 +10,8 @@ import cloudpickle
 
 from mainstay.errors import GraphError
 from mainstay.plan.logical import LogicalGraph, LogicalOperator
+from mainstay.runtime.channel_state import INCOMING, OUTGOING
+from mainstay.spelling import did_you_mean
 from mainstay.state.keygroups import MAX_MAX_PARALLELISM
 
 MODES = ("exactly_once", "at_least_once", "unaligned")
@@ -20,6 +22,8 @@ def check_graph(graph: LogicalGraph) -> None:
     check_shape(graph)
     _check_ends(graph)
     for operator in graph.operators:
+        if graph.mode == "unaligned":
+            _check_names(operator)
         _check_shippable(operator)
         _warn_about_uid(operator)
 
@@ -37,7 +41,10 @@ def check_shape(graph: LogicalGraph) -> None:
 def check_settings(mode: str, max_parallelism: int) -> None:
     """Settings that concern no operator in particular."""
     if mode not in MODES:
-        raise GraphError(f"mode={mode!r} is unknown; choose one of {', '.join(MODES)}.")
+        raise GraphError(
+            f"mode={mode!r} is unknown; choose one of {', '.join(MODES)}."
+            + did_you_mean(mode, MODES)
+        )
     if not 1 <= max_parallelism <= MAX_MAX_PARALLELISM:
         raise GraphError(
             f"max_parallelism={max_parallelism} is not within 1 and {MAX_MAX_PARALLELISM}."
@@ -71,6 +78,16 @@ def _check_parallelism(operator: LogicalOperator, most: int) -> None:
             f"operator {operator.uid!r} has parallelism={operator.parallelism}, which is not "
             f"within 1 and max_parallelism={most}."
         )
+
+
+def _check_names(operator: LogicalOperator) -> None:
+    reserved = {info.name for info in (INCOMING, OUTGOING)}
+    for info in operator.states:
+        if info.name in reserved:
+            raise GraphError(
+                f"operator {operator.uid!r} ({operator.name}) has a state {info.name!r}, which is "
+                'what in-flight rows are kept under with mode="unaligned". Call it another name.'
+            )
 
 
 def _check_shippable(operator: LogicalOperator) -> None:

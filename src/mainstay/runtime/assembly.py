@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from mainstay.runtime.alignment import Aligner, MarkerHandler, Tracker
-from mainstay.runtime.channel_state import (
-    INCOMING,
-    TaskChannels,
-    restore_incoming,
-)
+from mainstay.runtime.channel_state import TaskChannels
+from mainstay.runtime.counting import Counts
 from mainstay.runtime.gate import Gate, Grant, InputChannel
 from mainstay.runtime.messages import Attempt
 from mainstay.runtime.operators.base import Emit, OperatorContext
+from mainstay.runtime.operators.source import SourceOperator
 from mainstay.runtime.output import Announce, Output, OutputChannel, Transmit
+from mainstay.runtime.pace import Pace
 from mainstay.runtime.partition import partitioner_for
 from mainstay.runtime.ports import Ports
+from mainstay.runtime.replays import own_rows
 from mainstay.runtime.slices import SliceSize
 from mainstay.runtime.spec import JobSpec, TaskSpec, Tuning
-from mainstay.runtime.stateful import StatefulOperator
+from mainstay.runtime.stateful import RestoredState, StatefulOperator
 from mainstay.runtime.task import Task
 from mainstay.runtime.windows import Windows
 from mainstay.snapshot.operator_files import OperatorFiles
@@ -46,7 +46,10 @@ class Assembler:
     def build(self, spec: TaskSpec) -> Task:
         members = [self._member(spec, number) for number in range(len(spec.operators))]
         outputs = [self._output(spec, number) for number in range(len(spec.outputs))]
-        self._wire(spec, members, outputs)
+        tuning = self.tuning
+        pace = Pace(self.ports.clock, tuning.slice_limit_s, tuning.first_piece_rows)
+        counts = [Counts() for _ in members]
+        self._wire(spec, members, outputs, pace, counts)
         inputs = self._inputs(spec)
         most, least = self.tuning.window_bytes, self.tuning.least_window_bytes
         gate = Gate(inputs, self.grant, Windows(most, least, len(inputs)))
@@ -64,9 +67,13 @@ class Assembler:
             self._markers(len(gate.channels)),
             slices,
             self.tuning.max_chain,
+            pace,
         )
+        task.counts = counts
         if self.job.is_unaligned:
-            task.channels = TaskChannels(spec, gate, outputs, self.ports.background)
+            task.channels = TaskChannels(
+                spec, self.worker, gate, outputs, task.replays, self.ports.background
+            )
         return task
 
     def _member(self, spec: TaskSpec, number: int) -> StatefulOperator:
@@ -101,23 +108,35 @@ class Assembler:
         partitioner = partitioner_for(edge, self.worker, self.job.max_parallelism)
         return Output(partitioner, channels, self.tuning.batch_rows)
 
-    def _wire(self, spec: TaskSpec, members: list[StatefulOperator], outputs: list[Output]) -> None:
+    def _wire(
+        self,
+        spec: TaskSpec,
+        members: list[StatefulOperator],
+        outputs: list[Output],
+        pace: Pace,
+        counts: list[Counts],
+    ) -> None:
         """Give every operator its ``out``: the next operators of the chain and the outputs."""
         targets: list[list[Emit]] = [[] for _ in members]
-        for member in members:
+        for place, member in enumerate(members):
             if member.spec.upstream is not None:
-                targets[member.spec.upstream].append(_into(member))
+                into = counts[place].taking(_into(member, place, pace))
+                targets[member.spec.upstream].append(into)
         for edge, output in zip(spec.outputs, outputs, strict=True):
             targets[edge.sender_operator].append(output.emit)
-        for member, emits in zip(members, targets, strict=True):
-            member.operator.out = emits[0] if len(emits) == 1 else _to_all(emits)
+        for member, emits, count in zip(members, targets, counts, strict=True):
+            out = emits[0] if len(emits) == 1 else _to_all(emits)
+            member.operator.out = count.emitting(out)
+        head = members[0].operator
+        if isinstance(head, SourceOperator) and len(targets[0]) == 1 and len(members) > 1:
+            # The second of a chain is what the first hands its rows to.
+            head.take_back = counts[1].giving_back(lambda: pace.give_back(1))
 
     def _markers(self, channels: int) -> MarkerHandler:
         return Tracker(channels) if self.job.mode == "at_least_once" else Aligner(channels)
 
     def open(self, task: Task) -> None:
         """Hand the operators their context; their state must be restored by now."""
-        self._restore_channels(task)
         for member in task.members:
             member.operator.open(
                 OperatorContext(
@@ -136,19 +155,19 @@ class Assembler:
                 )
             )
 
-    def _restore_channels(self, task: Task) -> None:
-        """Rows that were on their way go on, before anything else does."""
-        lists = task.members[0].lists
-        if INCOMING.name not in lists:
-            return
-        incoming = lists[INCOMING.name]
-        groups, most = task.members[0].groups, self.job.max_parallelism
-        restore_incoming(task.spec, incoming.get(), task.gate, groups, self.worker, most)
-        incoming.clear()
+    def replay(self, task: Task, restored: Mapping[tuple[str, int], RestoredState]) -> None:
+        """Have in-flight rows taken by their operators, before anything else."""
+        parallelism, most = task.spec.parallelism, self.job.max_parallelism
+        for place in reversed(range(len(task.members))):
+            member = task.members[place]
+            state = restored.get((member.uid, self.worker))
+            units = () if state is None else state.in_flight
+            for unit, batch in own_rows(units, self.worker, parallelism, member.groups, most):
+                task.replays.add(place, unit.port, unit.edge, batch)
 
 
-def _into(member: StatefulOperator) -> Emit:
-    process = member.operator.process
+def _into(member: StatefulOperator, place: int, pace: Pace) -> Emit:
+    process = pace.into(member.operator, place)
     return lambda batch: process(batch, 0)
 
 

@@ -59,7 +59,6 @@ class Gate:
         self._ready: deque[int] = deque()
         self.watch: Watch | None = None
         """Told of everything that comes in, where channels may be logged."""
-        self._replayed: deque[tuple[str, int, pa.RecordBatch]] = deque()
 
     def put(self, id: ChannelId, sequence: int, element: Element, size_bytes: int) -> None:
         """Take an element from the transport; a lost or repeated one ends the attempt.
@@ -83,28 +82,15 @@ class Gate:
     def number_of(self, id: ChannelId) -> int:
         return self._index[id]
 
-    def replay(self, edge: str, port: int, batch: pa.RecordBatch) -> None:
-        """Rows of a restored snapshot, which come before everything else."""
-        self._replayed.append((edge, port, batch))
-
     @property
-    def replayed(self) -> list[tuple[str, pa.RecordBatch]]:
-        """Rows of a restored snapshot that are still to be taken, with the name of their edge."""
-        return [(edge, batch) for edge, _, batch in self._replayed]
-
-    def take_replayed(self, max_rows: int) -> tuple[int, pa.RecordBatch] | None:
-        """The next rows of a restored snapshot, and the port they are for."""
-        if not self._replayed:
-            return None
-        edge, port, batch = self._replayed.popleft()
-        if batch.num_rows > max_rows:
-            self._replayed.appendleft((edge, port, batch.slice(max_rows)))
-            batch = batch.slice(0, max_rows)
-        return port, batch
+    def rows(self) -> int:
+        """How many rows are in line."""
+        queued = [element for channel in self.channels for element in channel.queue]
+        return sum(each.num_rows for each in queued if isinstance(each, pa.RecordBatch))
 
     @property
     def is_ready(self) -> bool:
-        return bool(self._ready) or bool(self._replayed)
+        return bool(self._ready)
 
     def take(self, max_rows: int, now: float = 0.0) -> tuple[int, Any]:
         """The next slice, marker or end of input, and the number of its channel."""
@@ -120,7 +106,7 @@ class Gate:
             self._ready.append(number)
         channel.owed_bytes += size_bytes
         if size_bytes:
-            self._windows.took(size_bytes, now)
+            self._windows.took(size_bytes, now, is_waiting=bool(self._ready))
         # Last, because a sender on this worker may put the next batch in at once.
         self._give_back(channel)
         return number, element

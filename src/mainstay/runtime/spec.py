@@ -8,12 +8,13 @@ joins two tasks and stands for one channel (forward) or one per pair of subtasks
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import pyarrow as pa
 
 from mainstay.runtime.connector import Sink, Source
+from mainstay.runtime.edge_names import EdgeName
 from mainstay.runtime.messages import ChannelId
 from mainstay.state.backends.rocksdb_settings import RocksSettings
 from mainstay.state.declaration import StateInfo
@@ -75,8 +76,22 @@ class LoopEnd:
 
 
 @dataclass(frozen=True, slots=True)
+class InputSpec:
+    """What an operator takes from another one, whether they are in one chain or not."""
+
+    sender: str
+    port: int
+    partitioning: Partitioning
+    schema: pa.Schema
+
+
+@dataclass(frozen=True, slots=True)
 class OperatorSpec:
-    """One operator of a chain. ``upstream`` is its place in the chain, None at the head."""
+    """One operator of a chain. ``upstream`` is its place in the chain, None at the head.
+
+    ``other_forms`` are inputs that nothing feeds now, but that it takes of a restored snapshot.
+    ``wiring`` says how the operators without a uid of their own are joined; None if it has one.
+    """
 
     uid: str
     name: str
@@ -87,11 +102,17 @@ class OperatorSpec:
     source: Source | None = None
     sink: Sink | None = None
     loop: LoopEnd | None = None
+    inputs: tuple[InputSpec, ...] = ()
+    other_forms: tuple[InputSpec, ...] = ()
+    wiring: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class EdgeSpec:
-    """An edge between two tasks. ``port`` is which input of the receiving head it feeds."""
+    """An edge between two tasks. ``port`` is which input of the receiving head it feeds.
+
+    ``name`` is what its in-flight rows are known by in snapshots.
+    """
 
     first_channel: int
     sender: str
@@ -102,6 +123,7 @@ class EdgeSpec:
     port: int
     partitioning: Partitioning
     schema: pa.Schema
+    name: EdgeName = field(default=EdgeName("", "", "", 0), kw_only=True)
 
     @property
     def is_forward(self) -> bool:
@@ -202,16 +224,23 @@ class JobSpec:
             for operator in task.operators:
                 yield task, operator
 
+    def sources(self) -> dict[str, Source]:
+        """The sources by their uids."""
+        found = ((operator.uid, operator.source) for _, operator in self.operators())
+        return {uid: source for uid, source in found if source is not None}
+
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
     """Sizes that trade throughput against latency and memory."""
 
     window_bytes: int = 1 << 22
-    least_window_bytes: int = 1 << 13
+    least_window_bytes: int = 1 << 6
     batch_rows: int = 8192
     slice_s: float = 0.003
-    first_slice_rows: int = 64
+    slice_limit_s: float = 0.1
+    first_piece_rows: int = 8
+    first_slice_rows: int = 16
     max_slice_rows: int = 65536
     flush_s: float = 0.005
     max_chain: int = 8

@@ -14,6 +14,7 @@ from mainstay.runtime.late import Late
 from mainstay.runtime.messages import Epoch
 from mainstay.runtime.operators.base import Operator, ProcessContext
 from mainstay.runtime.ports import Clock
+from mainstay.runtime.replays import InFlight
 from mainstay.runtime.spec import OperatorSpec
 from mainstay.runtime.upgrading import StoredAs, Upgrader
 from mainstay.snapshot.layout import operator_file_path, safe_name, segment_path, units_path
@@ -44,7 +45,8 @@ class RestoredState:
 
     ``rewrite`` says that the files belong to somebody else: the first epoch must not build on
     them. ``origin`` is where they are, if not in the job's own storage. ``stored_as`` says what
-    they hold, where that is not what the job declares.
+    they hold, where that is not what the job declares. ``in_flight`` are rows that had been sent to
+    the operator, for all of its subtasks.
     """
 
     chain: tuple[SegmentRef, ...] = ()
@@ -52,6 +54,7 @@ class RestoredState:
     rewrite: bool = False
     origin: str | None = field(default=None, kw_only=True)
     stored_as: StoredAs | None = None
+    in_flight: tuple[InFlight, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -433,7 +436,12 @@ class StatefulOperator:
             self.chain = SegmentChain.restored(restored.chain)
 
     def close(self) -> None:
+        """The job ends in good order."""
         self.operator.close()
+
+    def release(self) -> None:
+        """Give back what is held."""
+        self.operator.release()
         if self.expiry is not None:
             self.expiry.stop()
         if self.rocksdb is not None:

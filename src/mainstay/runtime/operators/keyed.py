@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from mainstay.errors import RAISED
 from mainstay.runtime.messages import Epoch
 from mainstay.runtime.operators.base import Operator, OperatorContext, ProcessContext, user_error
 from mainstay.runtime.operators.rows import (
@@ -88,7 +89,7 @@ class KeyedFunction(Operator):
             return
         try:
             batch = rows_to_batch(rows, self._schema, f"operator {self.context.uid!r}")
-        except Exception as error:
+        except RAISED as error:
             raise user_error(self.context, error) from error
         self.out(batch)
 
@@ -114,8 +115,8 @@ class KeyedRows(KeyedFunction):
         try:
             keys, rows = self._reader.keys_and_rows(batch)
             self.prefetch(keys)
-            out = run_rows(self._function.process, self._view, keys, rows)
-        except Exception as error:
+            out = run_rows(self._function.process, self._view, keys, self.pieces(rows))
+        except RAISED as error:
             raise user_error(self.context, error) from error
         self.emit_rows(out)
 
@@ -149,8 +150,8 @@ class CoKeyedRows(KeyedFunction):
             else:
                 keys, rows = reader.keys_and_rows(batch)
                 self.prefetch(keys)
-            out = run_rows(method, self._view, keys, rows)
-        except Exception as error:
+            out = run_rows(method, self._view, keys, self.pieces(rows))
+        except RAISED as error:
             raise user_error(self.context, error) from error
         self.emit_rows(out)
 
@@ -158,15 +159,18 @@ class CoKeyedRows(KeyedFunction):
 def run_rows(
     method: Any, view: ProcessContext, keys: Iterable[Any], rows: Iterable[Any]
 ) -> list[Any]:
-    """Call a method for each row with its key in place, and gather what it gives."""
+    """Call a method for each row with its key in place, and gather what it gives.
+
+    There may be fewer rows than keys: their operator is to stop early.
+    """
     out: list[Any] = []
     if inspect.isgeneratorfunction(method):
         extend = out.extend
-        for view.key, row in zip(keys, rows, strict=True):
+        for view.key, row in zip(keys, rows, strict=False):
             extend(method(row, view))
         return out
     append = out.append
-    for view.key, row in zip(keys, rows, strict=True):
+    for view.key, row in zip(keys, rows, strict=False):
         result = method(row, view)
         if result.__class__ is tuple:
             append(result)
@@ -220,7 +224,7 @@ class KeyedBatches(KeyedFunction):
             out: list[Any] = []
             if not isinstance(result, pa.RecordBatch):
                 collect(result, out)
-        except Exception as error:
+        except RAISED as error:
             raise user_error(self.context, error) from error
         if isinstance(result, pa.RecordBatch):
             self.out(result)
