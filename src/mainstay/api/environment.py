@@ -98,6 +98,7 @@ class Environment:
                 f"{where}: the schema of {type(source).__name__} is {schema!r}. It must be a "
                 "pyarrow.Schema of Spark's types, as mainstay.schema.to_schema(...) gives it."
             )
+        source = self._builder.own(source)
         expected = _expected(watermark, Watermark, "watermark", 'Watermark("at", delay="5s")')
         time = None if expected is None else expected.spec(schema, where)
         operator = self._builder.add(

@@ -324,6 +324,7 @@ class Stream:
                 "instance of one of mainstay.connectors, or of your own subclass of "
                 "mainstay.connectors.Sink."
             )
+        sink = self._builder.own(sink)
         self._add(
             "sink",
             Make(SinkOperator, (sink,)),

@@ -7,10 +7,12 @@ joins two tasks and stands for one channel (forward) or one per pair of subtasks
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Protocol
 
+import cloudpickle
 import pyarrow as pa
 
 from mainstay.runtime.connector import Sink, Source
@@ -76,7 +78,11 @@ class LoopEnd:
 
 @dataclass(frozen=True, slots=True)
 class OperatorSpec:
-    """One operator of a chain. ``upstream`` is its place in the chain, None at the head."""
+    """One operator of a chain. ``upstream`` is its place in the chain, None at the head.
+
+    It is pickled by itself, so that a worker's operators share no objects: one function, source or
+    sink that the program gives to two operators is another object in each of them.
+    """
 
     uid: str
     name: str
@@ -87,6 +93,14 @@ class OperatorSpec:
     source: Source | None = None
     sink: Sink | None = None
     loop: LoopEnd | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        values = tuple(getattr(self, field.name) for field in fields(self))
+        return _unpickled, (cloudpickle.dumps(values),)
+
+
+def _unpickled(data: bytes) -> OperatorSpec:
+    return OperatorSpec(*pickle.loads(data))
 
 
 @dataclass(frozen=True, slots=True)
