@@ -26,6 +26,15 @@ def end_threads(pool: ThreadPoolExecutor, within_s: float, *, drop_waiting: bool
     return not ending.is_alive()
 
 
+def as_exception(error: BaseException) -> Exception:
+    """What code of the job raised, also where it is no ordinary error, as one."""
+    if isinstance(error, Exception):
+        return error
+    told = RuntimeError(f"{type(error).__name__}: {error}")
+    told.__cause__ = error
+    return told
+
+
 class ThreadBackground:
     """Runs work on threads; reports go into a queue that the loop empties."""
 
@@ -52,8 +61,10 @@ class ThreadBackground:
             error = future.exception()
             if error is None:
                 self._post(lambda: done(future.result()))
-            elif isinstance(error, Exception):
-                self._post(lambda: failed(error))
+            else:
+                # sys.exit() in a connector is its failure, and nobody else's: told, not lost.
+                told = as_exception(error)
+                self._post(lambda: failed(told))
 
         if self._is_open:
             self._pool.submit(work).add_done_callback(report)

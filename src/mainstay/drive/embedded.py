@@ -16,12 +16,13 @@ from typing import Any
 
 import cloudpickle
 
-from mainstay.drive.background import Report, ThreadBackground
+from mainstay.drive.background import Report, ThreadBackground, as_exception
 from mainstay.drive.clock import SystemClock
 from mainstay.drive.handle import JobHandle
 from mainstay.drive.scaling import Scaling
 from mainstay.runtime.coordinator import Coordinator
 from mainstay.runtime.messages import Attempt, WorkerFailed
+from mainstay.runtime.operators.base import USER_ERRORS
 from mainstay.runtime.options import (
     JobOptions,
     RestartOptions,
@@ -84,7 +85,12 @@ class EmbeddedJob(JobHandle):
             background = ThreadBackground(self._pool, self._reports)
             ports = Ports(self._clock, background, self._send, self._storage, open_storage)
             own = replace(deployment, job=pickle.loads(shipped))
-            worker = Worker(own, number, ports)
+            try:
+                worker = Worker(own, number, ports)
+            except USER_ERRORS as error:
+                # With nothing to restore it opens its operators there and then.
+                self._inbox.append(WorkerFailed(deployment.attempt, number, as_exception(error)))
+                continue
             self._processes[(deployment.attempt, number)] = _Process(worker, background)
 
     def end(self, attempt: Attempt) -> None:
@@ -149,8 +155,10 @@ class EmbeddedJob(JobHandle):
             while process.mailbox:
                 process.worker.receive(process.mailbox.popleft())
             return process.worker.step() or had_mail
-        except Exception as error:
-            self._inbox.append(WorkerFailed(Attempt(address[0]), address[1], error))
+        except BaseException as error:
+            # This thread gets no signals: KeyboardInterrupt is of the job's code, like all else.
+            failed = WorkerFailed(Attempt(address[0]), address[1], as_exception(error))
+            self._inbox.append(failed)
             self._end(address)
             return True
 

@@ -7,6 +7,7 @@ any order, ``end_of_input`` at most once per attempt, ``close`` last. It may be 
 
 from __future__ import annotations
 
+import asyncio
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -28,6 +29,9 @@ from mainstay.state.operator import OperatorList
 Emit = Callable[[pa.RecordBatch], None]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+USER_ERRORS = (Exception, GeneratorExit, SystemExit, asyncio.CancelledError)
+"""What code of the job's author may raise to be told of it. Ctrl-C is the drive's to answer."""
 
 _PACKAGE = str(Path(__file__).parents[2])
 """Where this package lies: frames of the traceback from there are not the user's."""
@@ -120,7 +124,7 @@ class Operator:
         """The job ends in good order."""
 
 
-def user_error(context: OperatorContext, error: Exception) -> Exception:
+def user_error(context: OperatorContext, error: BaseException) -> Exception:
     """An exception of user code, with the operator, the subtask and the user's own traceback."""
     if isinstance(error, UserFunctionError):
         return error

@@ -15,7 +15,13 @@ import numpy as np
 import pyarrow as pa
 
 from mainstay.runtime.messages import Epoch
-from mainstay.runtime.operators.base import Operator, OperatorContext, ProcessContext, user_error
+from mainstay.runtime.operators.base import (
+    USER_ERRORS,
+    Operator,
+    OperatorContext,
+    ProcessContext,
+    user_error,
+)
 from mainstay.runtime.operators.rows import (
     ROW_FUNCTION_ROWS,
     close_function,
@@ -88,7 +94,7 @@ class KeyedFunction(Operator):
             return
         try:
             batch = rows_to_batch(rows, self._schema, f"operator {self.context.uid!r}")
-        except Exception as error:
+        except USER_ERRORS as error:
             raise user_error(self.context, error) from error
         self.out(batch)
 
@@ -115,7 +121,7 @@ class KeyedRows(KeyedFunction):
             keys, rows = self._reader.keys_and_rows(batch)
             self.prefetch(keys)
             out = run_rows(self._function.process, self._view, keys, rows)
-        except Exception as error:
+        except USER_ERRORS as error:
             raise user_error(self.context, error) from error
         self.emit_rows(out)
 
@@ -150,7 +156,7 @@ class CoKeyedRows(KeyedFunction):
                 keys, rows = reader.keys_and_rows(batch)
                 self.prefetch(keys)
             out = run_rows(method, self._view, keys, rows)
-        except Exception as error:
+        except USER_ERRORS as error:
             raise user_error(self.context, error) from error
         self.emit_rows(out)
 
@@ -220,7 +226,7 @@ class KeyedBatches(KeyedFunction):
             out: list[Any] = []
             if not isinstance(result, pa.RecordBatch):
                 collect(result, out)
-        except Exception as error:
+        except USER_ERRORS as error:
             raise user_error(self.context, error) from error
         if isinstance(result, pa.RecordBatch):
             self.out(result)

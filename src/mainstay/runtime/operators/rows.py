@@ -12,6 +12,7 @@ import pyarrow as pa
 from mainstay.errors import SchemaError
 from mainstay.runtime.messages import Epoch
 from mainstay.runtime.operators.base import (
+    USER_ERRORS,
     Operator,
     OperatorContext,
     ProcessContext,
@@ -19,6 +20,7 @@ from mainstay.runtime.operators.base import (
     user_error,
 )
 from mainstay.schema import batch_to_rows, format_schema, row_class, rows_to_batch
+from mainstay.schema.transpose import shown
 
 ROW_FUNCTION_ROWS = 2048
 
@@ -39,7 +41,7 @@ class RowOperator(Operator):
             if not out:
                 return
             emitted = rows_to_batch(out, self._schema, f"operator {self.context.uid!r}")
-        except Exception as error:
+        except USER_ERRORS as error:
             raise user_error(self.context, error) from error
         self.out(emitted)
 
@@ -51,7 +53,11 @@ class MapRows(RowOperator):
     """One row out for each row in."""
 
     def results(self, rows: list[Any]) -> list[Any]:
-        return list(map(self._function, rows))
+        out = list(map(self._function, rows))
+        if len(out) < len(rows):
+            # The one exception that map() takes for its end.
+            raise RuntimeError(f"the function raised StopIteration for {shown(rows[len(out)])}")
+        return out
 
 
 class FlatMapRows(RowOperator):
@@ -99,7 +105,7 @@ class FilterRows(Operator):
     def process(self, batch: pa.RecordBatch, port: int) -> None:
         try:
             keep = [bool(self._function(row)) for row in batch_to_rows(batch, self._row)]
-        except Exception as error:
+        except USER_ERRORS as error:
             raise user_error(self.context, error) from error
         kept = batch.filter(pa.array(keep, pa.bool_()))
         if kept.num_rows:
@@ -117,7 +123,7 @@ class MapBatches(Operator):
         try:
             result = self._function(batch)
             emitted = None if result is None else fitted(result, self._schema, self.context.uid)
-        except Exception as error:
+        except USER_ERRORS as error:
             raise user_error(self.context, error) from error
         if emitted is not None and emitted.num_rows:
             self.out(emitted)
@@ -138,7 +144,7 @@ class AddKey(Operator):
             keys = [(self._function(row),) for row in batch_to_rows(batch, self._row)]
             where = f"operator {self.context.uid!r} (the key function)"
             column = rows_to_batch(keys, pa.schema([self._key]), where).column(0)
-        except Exception as error:
+        except USER_ERRORS as error:
             raise user_error(self.context, error) from error
         self.out(
             pa.RecordBatch.from_arrays(
@@ -208,7 +214,7 @@ def _call(context: OperatorContext, method: Callable[..., Any] | None, *argument
         return
     try:
         method(*arguments)
-    except Exception as error:
+    except USER_ERRORS as error:
         raise user_error(context, error) from error
 
 

@@ -22,7 +22,7 @@ from mainstay.runtime.backlog import Backlog
 from mainstay.runtime.connector import Sink, SinkContext
 from mainstay.runtime.late import Late, Units
 from mainstay.runtime.messages import Epoch
-from mainstay.runtime.operators.base import Operator, OperatorContext
+from mainstay.runtime.operators.base import USER_ERRORS, Operator, OperatorContext
 from mainstay.runtime.retry import Retry, may_heal
 from mainstay.runtime.status import Problem
 from mainstay.state.declaration import OperatorListState, StateInfo
@@ -68,9 +68,11 @@ class SinkOperator(Operator):
         self._state = context.lists[HANDLES.name]
         self._prepared = [Prepared(unit.epoch, unit.handle) for unit in self._state.get()]
         self._backlog.open(context.background, context.clock)
-        self._writer = self._sink.open(
-            SinkContext(context.uid, context.subtask, context.attempt, context.lineage)
-        )
+        where = SinkContext(context.uid, context.subtask, context.attempt, context.lineage)
+        try:
+            self._writer = self._sink.open(where)
+        except USER_ERRORS as error:
+            raise self._broken("opened", error) from error
         if self._prepared:
             self._complete = Epoch(max(prepared.epoch for prepared in self._prepared))
             if not self._sink.is_global:
@@ -102,7 +104,7 @@ class SinkOperator(Operator):
     def process(self, batch: pa.RecordBatch, port: int) -> None:
         try:
             put_off = self._writer.write(batch)
-        except Exception as error:
+        except USER_ERRORS as error:
             raise self._broken("written", error) from error
         if put_off is not None:
             self._backlog.add(put_off, lambda _: None)
@@ -110,7 +112,7 @@ class SinkOperator(Operator):
     def before_marker(self, epoch: Epoch) -> None:
         try:
             handle = self._writer.prepare(epoch)
-        except Exception as error:
+        except USER_ERRORS as error:
             raise self._broken("prepared", error) from error
         if callable(handle):
             prepared = Prepared(epoch, None)
@@ -212,7 +214,7 @@ class SinkOperator(Operator):
         times = [time for time in (self._retry.at, self._backlog.retry.at) if time is not None]
         return min(times, default=None)
 
-    def _broken(self, verb: str, error: Exception) -> Exception:
+    def _broken(self, verb: str, error: BaseException) -> Exception:
         if isinstance(error, MainstayError):
             return error
         return SinkError(
@@ -221,7 +223,10 @@ class SinkOperator(Operator):
         )
 
     def close(self) -> None:
-        self._writer.close()
+        try:
+            self._writer.close()
+        except USER_ERRORS as error:
+            raise self._broken("closed", error) from error
 
 
 def _units_of(prepared: list[Prepared]) -> list[tuple[int, bytes]]:

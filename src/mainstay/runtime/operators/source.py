@@ -19,7 +19,7 @@ import pyarrow as pa
 from mainstay.errors import MainstayError, SourceError
 from mainstay.runtime.connector import UNAVAILABLE, Json, Polled, Source, Split, SplitReader
 from mainstay.runtime.messages import Epoch, Watermark
-from mainstay.runtime.operators.base import Operator, OperatorContext
+from mainstay.runtime.operators.base import USER_ERRORS, Operator, OperatorContext
 from mainstay.runtime.retry import Retry
 from mainstay.runtime.status import Problem
 from mainstay.runtime.watermarks import SourceClock, SplitClock, WatermarkSpec
@@ -231,7 +231,7 @@ class SourceOperator(Operator):
                 self._take(reading, poll())
             except UNAVAILABLE as error:
                 self._put_off(reading, error)
-            except Exception as error:
+            except USER_ERRORS as error:
                 raise self._broken(reading, error) from error
             return
         reading.polling = True
@@ -271,7 +271,7 @@ class SourceOperator(Operator):
         reading.retry.succeeded()
         reading.take_poll(polled, self.context.clock.monotonic())
 
-    def _broken(self, reading: ReadingSplit, error: Exception) -> Exception:
+    def _broken(self, reading: ReadingSplit, error: BaseException) -> Exception:
         if isinstance(error, MainstayError):
             return error
         return SourceError(
