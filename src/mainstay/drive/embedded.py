@@ -6,6 +6,7 @@ but this process: for development, for examples, and to measure the core by itse
 
 from __future__ import annotations
 
+import logging
 import pickle
 import queue
 import uuid
@@ -36,6 +37,7 @@ from mainstay.snapshot.object_storage import open_storage
 from mainstay.snapshot.storage import Storage
 
 IDLE_S = 0.05
+_log = logging.getLogger("mainstay")
 
 
 @dataclass(slots=True, eq=False)
@@ -126,6 +128,17 @@ class EmbeddedJob(JobHandle):
         while not self.coordinator.status.is_final:
             if not self._pass():
                 self._await_something()
+        if self.coordinator.status.is_orderly:
+            self._release()
+
+    def _release(self) -> None:
+        """Have the workers close their functions; by now that can fail no job."""
+        for (_, number), process in self._processes.items():
+            try:
+                while process.mailbox:
+                    process.worker.receive(process.mailbox.popleft())
+            except BaseException as error:
+                _log.warning("job %r has ended, but worker %d: %s", self.name, number, error)
 
     def _close(self) -> None:
         self._end_pool(self._pool)

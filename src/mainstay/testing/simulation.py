@@ -322,6 +322,8 @@ class Simulation:
             self.step()
             if self.steps > self.settings.max_steps:
                 raise StuckError(f"no end after {self.steps} steps\n{self.story()}")
+        while self.coordinator.status.is_orderly and any(self._links.values()):
+            self._deliver()  # among the rest, what has the workers close their functions
 
     def step(self) -> None:
         """One event, chosen at random from those that can happen."""

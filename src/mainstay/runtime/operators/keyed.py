@@ -123,6 +123,9 @@ class KeyedRows(KeyedFunction):
             out = run_rows(self._function.process, self._view, keys, rows)
         except USER_ERRORS as error:
             raise user_error(self.context, error) from error
+        finally:
+            # What is called between slices must not find the last row's key.
+            self._view.key = NO_KEY
         self.emit_rows(out)
 
 
@@ -158,6 +161,8 @@ class CoKeyedRows(KeyedFunction):
             out = run_rows(method, self._view, keys, rows)
         except USER_ERRORS as error:
             raise user_error(self.context, error) from error
+        finally:
+            self._view.key = NO_KEY
         self.emit_rows(out)
 
 

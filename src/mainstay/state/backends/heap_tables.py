@@ -192,6 +192,8 @@ class HeapValues(HeapTable):
             self.logged_keys.append(key)
             self.logged.append(DELETED)
             self._has_deletions = True
+        else:
+            hash(key)  # an empty dictionary does not ask, and where there is no key this says so
 
     def put_many(self, keys: Sequence[Any], kept: Sequence[Any]) -> None:
         """Store values by the batch; None deletes."""
@@ -354,6 +356,8 @@ class HeapLists(HeapTable):
     def delete(self, key: Any) -> None:
         if self.home_of(key).pop(key, None) is not None:
             self.part_of(key)[key] = DELETED
+        else:
+            hash(key)  # as above
 
     def operations(self, changes: Changes) -> Iterator[tuple[Any, ...]]:
         return list_operations(changes)
@@ -412,6 +416,8 @@ class HeapMaps(HeapTable):
     def delete(self, key: Any) -> None:
         if self.home_of(key).pop(key, None) is not None:
             self.part_of(key)[key] = (True, {})
+        else:
+            hash(key)  # as above
 
     def operations(self, changes: Changes) -> Iterator[tuple[Any, ...]]:
         return map_operations(changes)
