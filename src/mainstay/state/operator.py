@@ -10,7 +10,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from mainstay.errors import StateTypeError
 from mainstay.schema.ipc import from_ipc, to_ipc
+from mainstay.schema.sizes import TooLargeError
 from mainstay.snapshot.manifest import OperatorUnits
 from mainstay.state.declaration import StateInfo
 from mainstay.state.keyed import frozen_elements
@@ -61,7 +63,14 @@ class OperatorList:
 
     def encode(self, kept: list[Any]) -> OperatorUnits:
         assert self.info.redistribute is not None
-        data = encode_units(self.info.value.to_array(kept))
+        try:
+            data = encode_units(self.info.value.to_array(kept))
+        except (TooLargeError, pa.ArrowCapacityError):
+            raise StateTypeError(
+                f"state {self.info.name!r}: the {len(kept)} elements of a subtask take more than "
+                "2 GiB, which is the most that can be stored. Operator state is for short lists: "
+                "keep what is large in keyed state."
+            ) from None
         return OperatorUnits(self.info.redistribute, len(kept), data)
 
     def restore(self, units: OperatorUnits) -> None:

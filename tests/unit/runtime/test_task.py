@@ -35,6 +35,7 @@ class Recorder:
 
     uid = "op"
     rocksdb = None
+    backend = None
     expiry: Any = None
 
     def __init__(self, calls: list[Any]) -> None:

@@ -7,7 +7,6 @@ any order, ``end_of_input`` at most once per attempt, ``close`` last. It may be 
 
 from __future__ import annotations
 
-import asyncio
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -30,7 +29,7 @@ Emit = Callable[[pa.RecordBatch], None]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
-USER_ERRORS = (Exception, GeneratorExit, SystemExit, asyncio.CancelledError)
+USER_ERRORS = (Exception, GeneratorExit, SystemExit)
 """What code of the job's author may raise to be told of it. Ctrl-C is the drive's to answer."""
 
 _PACKAGE = str(Path(__file__).parents[2])

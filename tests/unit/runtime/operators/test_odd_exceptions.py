@@ -32,7 +32,7 @@ from mainstay.testing import rows, run
 
 SCHEMA = "k string, n long"
 VALUES = [(f"k{n % 3}", n) for n in range(40)]
-ODD = [StopIteration, GeneratorExit, SystemExit, asyncio.CancelledError]
+ODD = [StopIteration, GeneratorExit, SystemExit]
 
 
 def broken(row: Any) -> Any:
@@ -197,7 +197,7 @@ def embedded(tmp_path: Path) -> ms.Environment:
     )
 
 
-@pytest.mark.parametrize("kind", [*ODD, KeyboardInterrupt])
+@pytest.mark.parametrize("kind", [*ODD, KeyboardInterrupt, asyncio.CancelledError])
 def test_a_function_that_raises_it_fails_the_job_in_this_process(
     kind: type[BaseException], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
