@@ -19,10 +19,14 @@ ARRAY_BYTES = 2_000_000_000
 
 Sizes = npt.NDArray[np.int64]
 Row = TypeVar("Row")
+Made = TypeVar("Made")
 
 
 class TooLargeError(Exception):
     """Values do not fit into one array; there may be fewer of them in each of several."""
+
+    def __str__(self) -> str:
+        return "the values of a batch take more than 2 GiB; make batches of fewer rows"
 
 
 def in_one(array: pa.Array | pa.ChunkedArray) -> pa.Array:
@@ -34,9 +38,9 @@ def in_one(array: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 def halved(
     rows: Sequence[Row],
-    make: Callable[[Sequence[Row]], pa.RecordBatch | list[pa.Array]],
+    make: Callable[[Sequence[Row]], Made],
     parts_of: Callable[[Row], Sequence[Row]],
-) -> Iterator[pa.RecordBatch | list[pa.Array]]:
+) -> Iterator[Made]:
     """What ``make`` makes of the rows, in as many pieces as it takes.
 
     ``parts_of`` makes several of a row that is too large by itself, or raises.
@@ -50,6 +54,14 @@ def halved(
         yield from halved(parts[middle:], make, parts_of)
     else:
         yield made
+
+
+def joined(batches: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    """One batch of all rows, or several where one cannot hold them."""
+    if len(batches) == 1:
+        return list(batches)
+    runs = runs_within(np.array([batch.nbytes for batch in batches], np.int64), ARRAY_BYTES)
+    return [pa.concat_batches(batches[first:after]) for first, after in runs]
 
 
 def combined(column: pa.ChunkedArray) -> pa.Array:

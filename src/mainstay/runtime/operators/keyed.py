@@ -31,7 +31,7 @@ from mainstay.runtime.operators.rows import (
     open_function,
 )
 from mainstay.runtime.spec import KeySpec
-from mainstay.schema import batch_to_rows, columns_to_rows, row_class, rows_to_batch, values_of
+from mainstay.schema import batch_to_rows, columns_to_rows, row_class, rows_to_batches, values_of
 from mainstay.state.codes import codes_of, grouped
 from mainstay.state.keyed import NO_KEY
 from mainstay.state.values import Keys
@@ -93,10 +93,12 @@ class KeyedFunction(Operator):
         if not rows:
             return
         try:
-            batch = rows_to_batch(rows, self._schema, f"operator {self.context.uid!r}")
+            where = f"operator {self.context.uid!r}"
+            emitted = list(rows_to_batches(rows, self._schema, where))
         except USER_ERRORS as error:
             raise user_error(self.context, error) from error
-        self.out(batch)
+        for batch in emitted:
+            self.out(batch)
 
     def on_complete(self, epoch: Epoch) -> None:
         notify_function(self._function, epoch, self.context)

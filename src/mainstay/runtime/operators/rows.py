@@ -19,7 +19,7 @@ from mainstay.runtime.operators.base import (
     bind_states,
     user_error,
 )
-from mainstay.schema import batch_to_rows, format_schema, row_class, rows_to_batch
+from mainstay.schema import batch_to_rows, format_schema, row_class, rows_to_batch, rows_to_batches
 from mainstay.schema.transpose import shown
 
 ROW_FUNCTION_ROWS = 2048
@@ -40,10 +40,12 @@ class RowOperator(Operator):
             out = self.results(batch_to_rows(batch, self._row))
             if not out:
                 return
-            emitted = rows_to_batch(out, self._schema, f"operator {self.context.uid!r}")
+            where = f"operator {self.context.uid!r}"
+            emitted = list(rows_to_batches(out, self._schema, where))
         except USER_ERRORS as error:
             raise user_error(self.context, error) from error
-        self.out(emitted)
+        for each in emitted:
+            self.out(each)
 
     def results(self, rows: list[Any]) -> list[Any]:
         raise NotImplementedError

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -49,7 +49,7 @@ def in_slices(
         size = 0
         for columns in halved(some, make, lambda row: _parts_of(row, info)):
             size += sum(column.nbytes for column in columns)
-            yield cast(list[pa.Array], columns)
+            yield columns
         if varies:
             count = max(1, min(most_rows, SLICE_BYTES * len(some) // max(1, size)))
 
