@@ -27,7 +27,7 @@ from mainstay.api.stream import Stream
 from mainstay.api.watermark import Watermark
 from mainstay.errors import GraphError, RestoreError
 from mainstay.plan.chained import chain
-from mainstay.plan.check import check_graph, check_settings, check_shape
+from mainstay.plan.check import check_graph, check_no_pickles, check_settings, check_shape
 from mainstay.plan.explain import explain
 from mainstay.plan.logical import LogicalGraph
 from mainstay.plan.physical import expand
@@ -61,6 +61,7 @@ class Environment:
         fall_back: bool = False,
         allow_dropped: Sequence[str] = (),
         state: str | RocksDB = HEAP,
+        allow_pickle: bool = True,
     ) -> None:
         self.spark = spark
         self.parallelism = whole_number(parallelism, "parallelism")
@@ -70,6 +71,9 @@ class Environment:
         self.restart = _expected(restart, Restart, "restart", "Restart()") or Restart()
         self.restore = _restore_options(restore, allow_dropped, fall_back)
         self.state = state
+        if not isinstance(allow_pickle, bool):
+            raise GraphError(f"allow_pickle={allow_pickle!r} must be True or False.")
+        self.allow_pickle = allow_pickle
         self._rocksdb = backend_settings(state)
         check_settings(mode, max_parallelism)
         self._builder = GraphBuilder(parallelism, max_parallelism)
@@ -147,7 +151,10 @@ class Environment:
 
     def _planned(self, graph: LogicalGraph) -> JobSpec:
         check_graph(graph)
-        return replace(expand(chain(graph)), rocksdb=self._rocksdb)
+        if not self.allow_pickle:
+            check_no_pickles(graph)
+        spec = expand(chain(graph))
+        return replace(spec, rocksdb=self._rocksdb, allow_pickle=self.allow_pickle)
 
     def explain(self) -> str:
         """The logical, the chained and the physical graph as text."""

@@ -190,12 +190,14 @@ class JobSpec:
     """A whole job. ``tasks`` are in topological order, sources first.
 
     ``rocksdb`` says that keyed state is kept in RocksDB, and how; None is the heap.
+    ``allow_pickle`` says that what a snapshot holds may be unpickled.
     """
 
     tasks: tuple[TaskSpec, ...]
     max_parallelism: int
     mode: str
     rocksdb: RocksSettings | None = None
+    allow_pickle: bool = True
 
     @property
     def workers(self) -> int:

@@ -19,6 +19,8 @@ FORMAT = 1
 class BatchReaderSource(Source):
     """Reads a data source once, from its beginning to its end."""
 
+    keeps_pickles = True
+
     may_block = True
 
     def __init__(self, data_source: Any, columns: Columns, *, deterministic: bool) -> None:
