@@ -18,7 +18,6 @@ from mainstay.runtime.retry import Retry
 from mainstay.runtime.spec import OperatorSpec
 from mainstay.runtime.status import Problem
 from mainstay.runtime.upgrading import StoredAs, Upgrader
-from mainstay.schema.sizes import cut
 from mainstay.snapshot.layout import operator_file_path, safe_name, segment_path, units_path
 from mainstay.snapshot.manifest import OperatorUnits, SegmentRef, SubtaskState
 from mainstay.snapshot.savepoint_files import PARQUET_SUFFIX, read_keyed
@@ -473,9 +472,7 @@ def read_segment(storage: Storage, ref: SegmentRef) -> Iterable[StateTable]:
     The rows of a state come in order, in tables of which each fits into arrays.
     """
     for table in _read_segment(storage, ref):
-        for first, after in cut(table.table):
-            rows = table.table.slice(first, after - first)
-            yield replace(table, table=rows, groups=table.groups[first:after])
+        yield from table.in_arrays()
 
 
 def _read_segment(storage: Storage, ref: SegmentRef) -> Iterable[StateTable]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from mainstay.errors import ProtocolError
 from mainstay.schema import sizes
-from mainstay.schema.sizes import row_sizes, runs_within
+from mainstay.schema.sizes import cut, row_sizes, runs_within
 from mainstay.snapshot.manifest import FileRef
 from mainstay.snapshot.statefooter import (
     HEADER,
@@ -48,6 +48,12 @@ class StateTable:
     table: pa.Table
     groups: Groups
     repeats: bool = False
+
+    def in_arrays(self) -> Iterator[StateTable]:
+        """The rows in order, in tables of which each fits into arrays; mostly the one it is."""
+        for first, after in cut(self.table):
+            rows = self.table.slice(first, after - first)
+            yield replace(self, table=rows, groups=self.groups[first:after])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
