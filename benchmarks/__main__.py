@@ -1,9 +1,9 @@
-"""``python -m benchmarks [core | rocksdb | savepoints | modes | peers]``: measure and write down.
+"""``python -m benchmarks [core | rocksdb | savepoints | modes | age | peers]``: measure.
 
 ``core`` is meant when nothing is said: what the core costs, in this process. ``rocksdb`` is state
 in RocksDB beside the heap, ``savepoints`` are savepoints beside plain Parquet, ``modes`` are epochs
-under backpressure. ``peers`` measures whole jobs, ours beside those of other systems. Reports go to
-``benchmarks/results``.
+under backpressure, ``age`` is a job after very many epochs. ``peers`` measures whole jobs, ours
+beside those of other systems. Reports go to ``benchmarks/results``.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 from benchmarks import (
+    age,
     aggregate_path,
     modes,
     record_path,
@@ -37,6 +38,7 @@ REPORTS = {
     "rocksdb": {"rocksdb_state": rocksdb_state},
     "savepoints": {"savepoints": savepoints},
     "modes": {"modes": modes},
+    "age": {"age": age},
 }
 """What is measured for each report, which is a file of its own."""
 TITLES = {
@@ -44,6 +46,7 @@ TITLES = {
     "rocksdb": "state in RocksDB",
     "savepoints": "savepoints",
     "modes": "the modes",
+    "age": "age",
 }
 SIZES = {size.name: size for size in (FULL, QUICK, TINY)}
 RESULTS = Path(__file__).parent / "results"

@@ -105,6 +105,9 @@ def _app() -> Any:
         verify: bool = typer.Option(
             False, "--verify", help="Read every file that is needed and check it."
         ),
+        history: int = typer.Option(
+            0, "--history", min=0, help="Show so many of the newest epochs, kept or not."
+        ),
         orphans: bool = typer.Option(False, "--orphans", help="List files that no epoch reaches."),
         remove_orphans: bool = typer.Option(
             False, "--remove-orphans", help="List them, ask, and delete them."
@@ -119,7 +122,7 @@ def _app() -> Any:
             # Asked on the other stream: what is printed may be read by a program.
             return yes or typer.confirm(question, err=True)
 
-        request = Request(epoch, verify, orphans, remove_orphans, as_json)
+        request = Request(epoch, verify, orphans, remove_orphans, history, as_json)
         is_sound = run_snapshots(Console(), path, request, confirm)
         raise typer.Exit(0 if is_sound else 1)
 

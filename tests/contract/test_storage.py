@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -12,20 +12,44 @@ from typing import TypeVar
 import pytest
 from obstore.store import HTTPStore, LocalStore
 
+from mainstay.connectors.ingest_log import DataFile, IngestLog
 from mainstay.errors import OutcomeUnknownError, SnapshotStorageError
+from mainstay.snapshot.commitlog import Begin, ClaimOutcome, History, claim_slot
 from mainstay.snapshot.memory_storage import MemoryStorage
 from mainstay.snapshot.object_storage import ObjectStorage, open_storage
+from mainstay.snapshot.savepoint import Savepoint, publish, read_savepoint
 from mainstay.snapshot.storage import NotFound, Storage
+from mainstay.state.keygroups import HASH_ID
+from tests.services.s3 import BUSY, CONFLICT, LOST, S3Server
 
 T = TypeVar("T")
 
 
-@pytest.fixture(params=["memory", "obstore-local", "obstore-memory", "obstore-file-url"])
+@pytest.fixture(scope="module")
+def s3() -> Iterator[S3Server]:
+    server = S3Server()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def bucket(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> ObjectStorage:
+    """An empty bucket of a server that can fail."""
+    s3.objects.clear()
+    for name, value in s3.environment.items():
+        monkeypatch.setenv(name, value)
+    return open_storage("s3://bucket/job")
+
+
+@pytest.fixture(params=["memory", "obstore-local", "obstore-memory", "obstore-file-url", "s3"])
 def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Storage:
     if request.param == "memory":
         return MemoryStorage()
     if request.param == "obstore-memory":
         return open_storage("memory:///")
+    if request.param == "s3":
+        found: Storage = request.getfixturevalue("bucket")
+        return found
     folder = tmp_path / "made on demand"
     return open_storage(str(folder) if request.param == "obstore-local" else folder.as_uri())
 
@@ -271,3 +295,72 @@ def test_files_being_staged_are_not_listed(tmp_path: Path) -> None:
     assert storage.list("log/") == ["log/0"]
     assert storage.create("log/1", b"whole")
     assert storage.read("log/1") == b"whole"
+
+
+# ---------------------------------------------------------------- a remote store that falters
+
+
+def test_a_file_whose_answer_was_lost_is_ours(bucket: ObjectStorage, s3: S3Server) -> None:
+    s3.fail("log/0", LOST)
+    assert bucket.create("log/0", b"mine") is True
+    assert bucket.create("log/0", b"theirs") is False
+
+
+def test_a_conflict_of_which_nothing_comes_is_tried_again(
+    bucket: ObjectStorage, s3: S3Server
+) -> None:
+    s3.fail("log/0", CONFLICT, times=2)
+    assert bucket.create("log/0", b"mine") is True
+    assert bucket.read("log/0") == b"mine"
+
+
+def test_a_conflict_that_never_ends_is_an_unknown_outcome(
+    bucket: ObjectStorage, s3: S3Server
+) -> None:
+    s3.fail("log/endless", CONFLICT, times=1000)
+    with pytest.raises(OutcomeUnknownError, match="log/endless"):
+        bucket.create("log/endless", b"mine")
+    assert bucket.list("") == []
+
+
+def test_a_conflict_with_a_winner_is_lost(bucket: ObjectStorage, s3: S3Server) -> None:
+    bucket.write("log/1", b"theirs")
+    s3.fail("log/1", CONFLICT)
+    assert bucket.create("log/1", b"mine") is False
+
+
+def test_a_store_that_is_busy_is_asked_again(bucket: ObjectStorage, s3: S3Server) -> None:
+    s3.fail("log/2", BUSY, times=2)
+    assert bucket.create("log/2", b"mine") is True
+
+
+@pytest.mark.parametrize("fault", [LOST, CONFLICT])
+def test_an_ingest_log_is_sealed_and_committed_whatever_a_store_answers(
+    bucket: ObjectStorage, s3: S3Server, fault: str
+) -> None:
+    log = IngestLog(bucket, "orders")
+    s3.fail("log/0000000000", fault)
+    file = DataFile("data", 1, 1, "crc32:0")
+    assert log.commit(0, "query", [file]).files == (file,)
+    s3.fail("sealed", fault)
+    log.seal()
+    assert log.is_sealed
+
+
+@pytest.mark.parametrize("fault", [LOST, CONFLICT])
+def test_a_slot_of_the_commit_log_is_won_whatever_a_store_answers(
+    bucket: ObjectStorage, s3: S3Server, fault: str
+) -> None:
+    begin = Begin(1, "leader", None, "l1", "words", 128, "h1", 1)
+    s3.fail("log/0000000000", fault)
+    assert claim_slot(bucket, History(), begin, "mine") is ClaimOutcome.WON
+
+
+@pytest.mark.parametrize("fault", [LOST, CONFLICT])
+def test_a_savepoint_is_published_whatever_a_store_answers(
+    bucket: ObjectStorage, s3: S3Server, fault: str
+) -> None:
+    savepoint = Savepoint("job", 1, 0.0, "exactly_once", 128, HASH_ID, {}, {})
+    s3.fail("savepoint.json", fault)
+    publish(bucket, savepoint)
+    assert read_savepoint(bucket, "there") == savepoint

@@ -141,8 +141,7 @@ def _parts(folder: Path, ending: str) -> str:
 
 
 FILES: dict[str, tuple[str, Callable[[Path], str]]] = {
-    "the begin in the log": ("heap", lambda f: f"snapshots/log/{_slot(f, 0)}"),
-    "an epoch in the log": ("heap", lambda f: f"snapshots/log/{_slot(f, 2)}"),
+    "the newest slot of the log": ("heap", lambda f: f"snapshots/log/{_slot(f, -1)}"),
     "the manifest": ("heap", lambda f: f"snapshots/{latest_slot(f).manifest.path}"),
     "a base": ("heap", lambda f: _segment(f, is_base=True)),
     "a segment": ("heap", lambda f: _segment(f, is_base=False)),
@@ -205,8 +204,13 @@ def copied(history: Path, folder: Path) -> Path:
 # ---------------------------------------------------------------- the cases
 
 
-@pytest.mark.parametrize("how", DAMAGES)
-@pytest.mark.parametrize("what", FILES)
+def _cases() -> list[tuple[str, str]]:
+    # Without its newest slot a log is whole: that of an older epoch.
+    whole = ("the newest slot of the log", "deleted")
+    return [(what, how) for what in FILES for how in DAMAGES if (what, how) != whole]
+
+
+@pytest.mark.parametrize(("what", "how"), _cases())
 def test_a_damaged_file_is_named(histories: Any, tmp_path: Path, what: str, how: str) -> None:
     backend, path_in = FILES[what]
     folder = copied(histories(backend), tmp_path)

@@ -25,18 +25,35 @@ class Slow(Ledger):
         return super().process(row, ctx)
 
 
-def slow_ledger(folder: Path, workers: int) -> LedgerJob:
+def slow_map(row: Any) -> Any:
+    time.sleep(0.0003)
+    return tuple(row)
+
+
+def in_turn(ids: Any) -> Any:
+    return ids.rebalance().map(slow_map, "id long, k long", uid="map")
+
+
+def chained(ids: Any) -> Any:
+    return ids.map(slow_map, "id long, k long", uid="map")
+
+
+def slow_ledger(folder: Path, workers: int, mode: str = "unaligned") -> LedgerJob:
     return LedgerJob(
         folder,
         count=COUNT,
         per_second=1e6,
         workers=workers,
         function=Slow(),
-        mode="unaligned",
+        mode=mode,
     )
 
 
-def rows_on_their_way(ledger: LedgerJob) -> int:
+def slow_maps(folder: Path, workers: int, before: Any, mode: str = "unaligned") -> LedgerJob:
+    return LedgerJob(folder, count=COUNT, per_second=1e6, workers=workers, mode=mode, before=before)
+
+
+def in_flight(ledger: LedgerJob) -> int:
     """Batches that the last epoch holds of channels."""
     manifest = latest_manifest(open_storage(ledger.directory))
     if manifest is None:
@@ -52,12 +69,12 @@ def rows_on_their_way(ledger: LedgerJob) -> int:
 
 def await_held_rows(ledger: LedgerJob, job: RemoteJob) -> None:
     await_until(
-        lambda: rows_on_their_way(ledger) and job.status == "running",
-        "an epoch holds rows that were on their way",
+        lambda: in_flight(ledger) and job.status == "running",
+        "an epoch holds in-flight rows",
     )
 
 
-def test_rows_on_their_way_survive_kills(tmp_path: Path) -> None:
+def test_in_flight_rows_survive_kills(tmp_path: Path) -> None:
     ledger = slow_ledger(tmp_path, WORKERS)
     job = ledger.start()
     for attempt in (1, 2):
@@ -70,13 +87,50 @@ def test_rows_on_their_way_survive_kills(tmp_path: Path) -> None:
     ledger.check()
 
 
-def test_rows_on_their_way_are_dealt_out_to_another_number_of_workers(tmp_path: Path) -> None:
+def test_in_flight_rows_are_dealt_out_to_another_number_of_workers(tmp_path: Path) -> None:
     ledger = slow_ledger(tmp_path, WORKERS)
     job = ledger.start()
     await_attempt(job, 1, WORKERS)
     await_held_rows(ledger, job)
     job.cancel()
-    assert rows_on_their_way(ledger)
+    assert in_flight(ledger)
     fewer = slow_ledger(tmp_path, 2)
     assert fewer.start(restore="latest").wait(PATIENCE_S) == "finished"
     fewer.check()
+
+
+def left_with_in_flight_rows(ledger: LedgerJob) -> int:
+    """Start a job and cancel it when an epoch holds in-flight rows; returns which."""
+    job = ledger.start()
+    await_attempt(job, 1, WORKERS)
+    await_held_rows(ledger, job)
+    job.cancel()
+    assert in_flight(ledger)
+    manifest = latest_manifest(open_storage(ledger.directory))
+    assert manifest is not None
+    return manifest.epoch
+
+
+def test_a_job_that_leaves_unaligned_mode_takes_its_in_flight_rows_along(tmp_path: Path) -> None:
+    left_with_in_flight_rows(slow_ledger(tmp_path, WORKERS))
+    aligned = slow_ledger(tmp_path, WORKERS, mode="exactly_once")
+    assert aligned.start(restore="latest").wait(PATIENCE_S) == "finished"
+    aligned.check()
+
+
+def test_in_flight_rows_go_into_the_middle_of_a_chain(tmp_path: Path) -> None:
+    left_with_in_flight_rows(slow_maps(tmp_path, WORKERS, in_turn))
+    fused = slow_maps(tmp_path, 2, chained, mode="exactly_once")
+    assert fused.start(restore="latest").wait(PATIENCE_S) == "finished"
+    fused.check()
+
+
+def test_a_job_that_starts_from_the_epoch_of_another_has_its_in_flight_rows(tmp_path: Path) -> None:
+    (tmp_path / "one").mkdir()
+    (tmp_path / "other").mkdir()
+    ledger = slow_ledger(tmp_path / "one", WORKERS)
+    epoch = left_with_in_flight_rows(ledger)
+    fork = slow_ledger(tmp_path / "other", 2, mode="exactly_once")
+    job = fork.start(origin=f"{ledger.directory}#{epoch}")
+    assert job.wait(PATIENCE_S) == "finished"
+    fork.check_state()

@@ -71,8 +71,8 @@ def what_had_no_credit_is_not_kept() -> Iterator[None]:
 
 
 @contextmanager
-def rows_on_their_way_are_not_restored() -> Iterator[None]:
-    with patch.object(assembly, "restore_incoming", lambda *arguments: None):
+def in_flight_rows_are_not_restored() -> Iterator[None]:
+    with patch.object(assembly, "own_rows", lambda *arguments: []):
         yield
 
 
@@ -80,7 +80,7 @@ BUGS = {
     what_is_queued_is_not_logged: 95,
     what_arrives_is_not_logged: 18,
     what_had_no_credit_is_not_kept: 18,
-    rows_on_their_way_are_not_restored: 0,
+    in_flight_rows_are_not_restored: 0,
 }
 """And a seed that is known to notice: it is tried first."""
 
@@ -92,6 +92,6 @@ def test_a_planted_bug_is_caught(bug: Any) -> None:
         assert is_noticed(Scenario.unaligned, [BUGS[bug], *range(500)])
 
 
-def test_the_epoch_that_a_job_halts_with_holds_no_rows_on_their_way() -> None:
+def test_the_epoch_that_a_job_halts_with_holds_no_in_flight_rows() -> None:
     """They would be worked off while the job waits for its sinks, and again after its savepoint."""
     check_seeds(Scenario.unaligned, 174, 1)

@@ -148,7 +148,23 @@ def test_a_folder_that_is_no_history_is_said_to_be_none(base: Path, call: Any) -
 
 
 def test_a_damaged_slot_of_the_log_is_named(base: Path, call: Any) -> None:
-    (base / "snapshots" / "log" / "0000000001").write_bytes(b"{")
+    newest = max((base / "snapshots" / "log").iterdir())
+    newest.write_bytes(b"{")
     ended = call(base / "snapshots")
     assert ended.is_error
-    assert "0000000001" in ended.said
+    assert newest.name in ended.said
+
+
+def test_the_history_shows_epochs_that_are_no_longer_kept(base: Path, call: Any) -> None:
+    told = json.loads(call(base / "snapshots", "--history", 50, "--json").out)
+    complete = [each["epoch"] for each in told["history"] if each["status"] == "complete"]
+    assert len(complete) == told["completed"] > len(told["epochs"])
+    newest = json.loads(call(base / "snapshots", "--history", 1, "--json").out)["history"]
+    assert newest == told["history"][-1:]
+    assert "Epochs that have ended" in call(base / "snapshots", "--history", 5).out
+
+
+def test_a_savepoint_has_no_history(base: Path, call: Any) -> None:
+    ended = call(base / "saved", "--history", 5)
+    assert ended.is_error
+    assert "--history" in ended.said

@@ -12,9 +12,10 @@ import pyarrow as pa
 
 from mainstay.api.graph import GraphBuilder
 from mainstay.plan.logical import Input, LogicalOperator
-from mainstay.runtime.operators.aggregate import AggregateByKey, Combine
+from mainstay.plan.wiring import COMBINE
+from mainstay.runtime.operators.aggregate import OTHER_FORM, AggregateByKey, Combine
 from mainstay.runtime.operators.rows import Make
-from mainstay.runtime.spec import Forward, HashByKey, KeySpec
+from mainstay.runtime.spec import Forward, HashByKey, InputSpec, KeySpec
 from mainstay.state.aggregates import Aggregation
 
 
@@ -44,10 +45,14 @@ class Aggregating:
         receivers = builder.parallelism_of(parallelism, where)
         senders = {builder.operators[origin].parallelism for origin in origins}
         combined = receivers > 1 or senders != {1}
-        key = self._partial_key if combined else self.key
+        key, other_key = self.key, self._partial_key
+        if combined:
+            key, other_key = other_key, key
+        other_schema = self.carried if combined else self._partial_schema
+        arguments = (key, self.aggregation, self.schema, self.order, combined, other_key)
         return builder.add(
             name,
-            Make(AggregateByKey, (key, self.aggregation, self.schema, self.order, combined)),
+            Make(AggregateByKey, arguments),
             self.schema,
             uid=uid,
             inputs=tuple(
@@ -57,6 +62,8 @@ class Aggregating:
             parallelism=parallelism,
             states=(self.aggregation.state(),),
             key=key,
+            # A snapshot may hold what was sent where there was a combiner, or was none.
+            other_forms=(InputSpec("", OTHER_FORM, HashByKey(other_key), other_schema),),
         )
 
     @property
@@ -65,12 +72,22 @@ class Aggregating:
         columns = tuple(range(len(self.key.columns)))
         return replace(self.key, columns=columns)
 
+    @property
+    def _partial_schema(self) -> pa.Schema:
+        """What a combiner emits, which can be told from the rows of the stream."""
+        keys = [self.carried.field(number) for number in self.key.columns]
+        types = [accumulator.type for accumulator in self.aggregation.accumulators]
+        for mark in ("", "~"):
+            partials = [pa.field(f"{n}{mark}", each) for n, each in enumerate(types)]
+            schema = pa.schema([*keys, *partials])
+            if schema.names != self.carried.names:
+                break
+        return schema
+
     def _combiner(self, builder: GraphBuilder, origin: int) -> int:
-        fields = [self.carried.field(number) for number in self.key.columns]
-        fields += [pa.field(f"{n}", a.type) for n, a in enumerate(self.aggregation.accumulators)]
-        schema = pa.schema(fields)
+        schema = self._partial_schema
         added = builder.add(
-            "combine",
+            COMBINE,
             Make(Combine, (self.key, self.aggregation, schema)),
             schema,
             uid=None,

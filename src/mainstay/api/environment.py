@@ -118,11 +118,20 @@ class Environment:
             return SourceStream(self._builder, operator, source.malformed_column)
         return Stream(self._builder, schema, ((operator.id, Forward()),))
 
-    def from_dataframe(self, df: Any, *, uid: str, parallelism: int | None = None) -> Stream:
+    def from_dataframe(
+        self,
+        df: Any,
+        *,
+        uid: str,
+        parallelism: int | None = None,
+        allow_changed_query: bool = False,
+    ) -> Stream:
         """A DataFrame of Spark as a stream, batch (bounded) or streaming (unbounded).
 
         Its rows go through an ingest log in the snapshot directory, which Spark writes exactly
         once: a batch DataFrame before the workers start, a streaming one while the job runs.
+        A job that goes on with another query under the same uid is refused, because it would mix
+        the rows of both; ``allow_changed_query`` allows it.
         """
         if self.spark == EMBEDDED:
             raise GraphError(
@@ -134,7 +143,7 @@ class Environment:
         from mainstay.spark.dataframes import ingest_of
 
         directory = None if self.snapshots is None else os.fspath(self.snapshots.dir)
-        ingest = ingest_of(df, uid, directory)
+        ingest = ingest_of(df, uid, directory, allow_changed_query=allow_changed_query)
         stream = self.source(ingest.source, uid=uid, parallelism=parallelism)
         self._ingests.append(ingest)
         return stream

@@ -14,7 +14,7 @@ from mainstay.api.options import whole_number
 from mainstay.errors import GraphError
 from mainstay.plan.logical import Input, LogicalGraph, LogicalOperator
 from mainstay.runtime.connector import Sink, Source
-from mainstay.runtime.spec import KeySpec, LoopEnd, OperatorFactory
+from mainstay.runtime.spec import InputSpec, KeySpec, LoopEnd, OperatorFactory
 from mainstay.state.declaration import StateInfo
 
 Connector = TypeVar("Connector", bound=Source | Sink)
@@ -48,6 +48,7 @@ class GraphBuilder:
         loop: LoopEnd | None = None,
         is_loop_head: bool = False,
         beside: int | None = None,
+        other_forms: tuple[InputSpec, ...] = (),
     ) -> LogicalOperator:
         """Add an operator; one that is ``beside`` another has that one's parallelism."""
         follows_job = parallelism is None
@@ -70,6 +71,7 @@ class GraphBuilder:
             sink=sink,
             loop=LoopEnd(own, is_head=True) if is_loop_head else loop,
             follows_job=follows_job,
+            other_forms=other_forms,
         )
         self.operators.append(operator)
         self._uids[operator.uid] = operator

@@ -6,6 +6,7 @@
     ingest/<uid>/log/0000000007            the slot of batch 7: which of those files count
     ingest/<uid>/sealed                    no batch will be added any more
     ingest/<uid>/mark                      how much the job has read, for those who wait for it
+    ingest/<uid>/query                     which query the rows are of
 
 A slot is made with create-if-absent, so a batch that Spark runs again changes nothing, and files
 of attempts that were retried, lost or speculative are in no slot. The batches of a log are numbered
@@ -72,6 +73,14 @@ class Mark:
 
     read_bytes: int = 0
     is_closing: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class QueryNote:
+    """The query whose rows are in the log: its plan for people, and a digest of all that counts."""
+
+    plan: str
+    digest: str
 
 
 def split_id(batch: int, number: int) -> str:
@@ -170,6 +179,14 @@ class IngestLog:
     def mark(self) -> Mark:
         document = self._read(f"{self._prefix}mark")
         return Mark() if document is None else Mark(**document)
+
+    def note_query(self, note: QueryNote) -> None:
+        self._storage.write(f"{self._prefix}query", _encoded(asdict(note)))
+
+    def query_note(self) -> QueryNote | None:
+        """None where nothing was written yet, or by a version that noted nothing."""
+        document = self._read(f"{self._prefix}query")
+        return None if document is None else QueryNote(**document)
 
     # ------------------------------------------------------------ deleting
 

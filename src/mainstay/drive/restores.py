@@ -18,7 +18,7 @@ class RestoreLog:
         self._logged = 0
 
     def update(self, attempts: Sequence[AttemptRecord]) -> None:
-        for attempt in attempts[self._logged :]:
+        for attempt in [each for each in attempts[-2:] if each.attempt > self._logged]:
             for line in attempt.report:
                 _log.info("job %r, attempt %d: %s", self._job, attempt.attempt, line)
-        self._logged = len(attempts)
+            self._logged = attempt.attempt

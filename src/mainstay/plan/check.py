@@ -10,6 +10,7 @@ import cloudpickle
 
 from mainstay.errors import GraphError
 from mainstay.plan.logical import LogicalGraph, LogicalOperator
+from mainstay.runtime.channel_state import INCOMING, OUTGOING
 from mainstay.state.keygroups import MAX_MAX_PARALLELISM
 from mainstay.state.values import PICKLED
 
@@ -21,6 +22,8 @@ def check_graph(graph: LogicalGraph) -> None:
     check_shape(graph)
     _check_ends(graph)
     for operator in graph.operators:
+        if graph.mode == "unaligned":
+            _check_names(operator)
         _check_shippable(operator)
         _warn_about_uid(operator)
 
@@ -100,6 +103,16 @@ def _check_parallelism(operator: LogicalOperator, most: int) -> None:
             f"operator {operator.uid!r} has parallelism={operator.parallelism}, which is not "
             f"within 1 and max_parallelism={most}."
         )
+
+
+def _check_names(operator: LogicalOperator) -> None:
+    reserved = {info.name for info in (INCOMING, OUTGOING)}
+    for info in operator.states:
+        if info.name in reserved:
+            raise GraphError(
+                f"operator {operator.uid!r} ({operator.name}) has a state {info.name!r}, which is "
+                'what in-flight rows are kept under with mode="unaligned". Call it another name.'
+            )
 
 
 def _check_shippable(operator: LogicalOperator) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from mainstay.runtime.connector import Sink, Source
-from mainstay.runtime.spec import KeySpec, LoopEnd, OperatorFactory, Partitioning
+from mainstay.runtime.spec import InputSpec, KeySpec, LoopEnd, OperatorFactory, Partitioning
 from mainstay.state.declaration import StateInfo
 
 
@@ -30,6 +30,7 @@ class LogicalOperator:
     """One operator. ``schema`` is what it emits; None for a sink.
 
     ``follows_job`` says that its parallelism is that of the job, and changes with it.
+    ``other_forms`` are inputs that it takes of a restored snapshot only.
     """
 
     id: int
@@ -46,6 +47,7 @@ class LogicalOperator:
     sink: Sink | None = None
     loop: LoopEnd | None = None
     follows_job: bool = False
+    other_forms: tuple[InputSpec, ...] = ()
 
     @property
     def is_sink(self) -> bool:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from mainstay.plan.chained import Chain, ChainedGraph
-from mainstay.plan.logical import Input, LogicalOperator
+from mainstay.plan.logical import Input, LogicalGraph, LogicalOperator
+from mainstay.plan.wiring import wiring_of
 from mainstay.runtime.channel_state import INCOMING, OUTGOING
+from mainstay.runtime.edge_names import EdgeName
 from mainstay.runtime.spec import (
     EdgeSpec,
     Forward,
+    InputSpec,
     JobSpec,
     OperatorSpec,
     Partitioning,
@@ -23,15 +26,16 @@ def expand(graph: ChainedGraph) -> JobSpec:
     """Tasks and channels for every chain and every edge between chains."""
     edges: list[EdgeSpec] = []
     first_channel = 0
+    wiring = wiring_of(graph.logical)
     for receiver in graph.chains:
         for given in receiver.inputs:
-            edge = _edge(graph, receiver, given, first_channel)
+            edge = _edge(graph, receiver, given, first_channel, wiring)
             first_channel += edge.channels
             edges.append(edge)
     states = (INCOMING, OUTGOING) if graph.logical.mode == "unaligned" else ()
     looped = _in_loops(graph, edges)
     tasks = tuple(
-        replace(_task(chain, edges, states), is_in_loop=chain.id in looped)
+        replace(_task(graph, chain, edges, states, wiring), is_in_loop=chain.id in looped)
         for chain in graph.chains
     )
     return JobSpec(tasks, graph.logical.max_parallelism, graph.logical.mode)
@@ -61,10 +65,16 @@ def _reached(start: str, steps: dict[str, set[str]]) -> set[str]:
     return found
 
 
-def _edge(graph: ChainedGraph, receiver: Chain, given: Input, first_channel: int) -> EdgeSpec:
+def _edge(
+    graph: ChainedGraph, receiver: Chain, given: Input, first_channel: int, wiring: str
+) -> EdgeSpec:
     sender, place = graph.place(given.upstream)
-    schema = graph.logical.operator(given.upstream).schema
+    head, upstream = receiver.operators[0], graph.logical.operator(given.upstream)
+    schema = upstream.schema
     assert schema is not None
+    partitioning = _partitioning(given, upstream, head)
+    kind = type(partitioning).__name__
+    own_wiring = None if head.has_own_uid else wiring
     return EdgeSpec(
         first_channel=first_channel,
         sender=sender.id,
@@ -73,24 +83,31 @@ def _edge(graph: ChainedGraph, receiver: Chain, given: Input, first_channel: int
         receiver=receiver.id,
         receiver_parallelism=receiver.parallelism,
         port=given.port,
-        partitioning=_partitioning(given, sender, receiver),
+        partitioning=partitioning,
         schema=schema,
+        name=EdgeName(upstream.uid, kind, head.uid, given.port, own_wiring),
     )
 
 
-def _partitioning(given: Input, sender: Chain, receiver: Chain) -> Partitioning:
+def _partitioning(given: Input, sender: LogicalOperator, receiver: LogicalOperator) -> Partitioning:
     """Forward is possible only between equals; otherwise rows are dealt out in turn."""
     if isinstance(given.partitioning, Forward) and sender.parallelism != receiver.parallelism:
         return Rebalance()
     return given.partitioning
 
 
-def _task(chain: Chain, edges: list[EdgeSpec], channel_states: tuple[StateInfo, ...]) -> TaskSpec:
+def _task(
+    graph: ChainedGraph,
+    chain: Chain,
+    edges: list[EdgeSpec],
+    channel_states: tuple[StateInfo, ...],
+    wiring: str,
+) -> TaskSpec:
     operators = [
-        replace(_operator(operator), upstream=upstream)
+        replace(_operator(graph.logical, operator, wiring), upstream=upstream)
         for operator, upstream in zip(chain.operators, chain.upstream, strict=True)
     ]
-    # The rows on their way to and from a task are kept with the first operator of its chain.
+    # The in-flight rows to and from a task are kept with the first operator of its chain.
     operators[0] = replace(operators[0], states=operators[0].states + channel_states)
     return TaskSpec(
         id=chain.id,
@@ -101,7 +118,7 @@ def _task(chain: Chain, edges: list[EdgeSpec], channel_states: tuple[StateInfo, 
     )
 
 
-def _operator(operator: LogicalOperator) -> OperatorSpec:
+def _operator(graph: LogicalGraph, operator: LogicalOperator, wiring: str) -> OperatorSpec:
     return OperatorSpec(
         uid=operator.uid,
         name=operator.name,
@@ -111,4 +128,14 @@ def _operator(operator: LogicalOperator) -> OperatorSpec:
         source=operator.source,
         sink=operator.sink,
         loop=operator.loop,
+        inputs=tuple(_input(graph, operator, given) for given in operator.inputs),
+        other_forms=operator.other_forms,
+        wiring=None if operator.has_own_uid else wiring,
     )
+
+
+def _input(graph: LogicalGraph, operator: LogicalOperator, given: Input) -> InputSpec:
+    upstream = graph.operator(given.upstream)
+    assert upstream.schema is not None
+    partitioning = _partitioning(given, upstream, operator)
+    return InputSpec(upstream.uid, given.port, partitioning, upstream.schema)

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from mainstay.runtime.alignment import Aligner, MarkerHandler, Tracker
-from mainstay.runtime.channel_state import (
-    INCOMING,
-    TaskChannels,
-    restore_incoming,
-)
+from mainstay.runtime.channel_state import TaskChannels
 from mainstay.runtime.gate import Gate, Grant, InputChannel
 from mainstay.runtime.messages import Attempt
 from mainstay.runtime.operators.base import Emit, OperatorContext
 from mainstay.runtime.output import Announce, Output, OutputChannel, Transmit
 from mainstay.runtime.partition import partitioner_for
 from mainstay.runtime.ports import Ports
+from mainstay.runtime.replays import own_rows
 from mainstay.runtime.slices import SliceSize
 from mainstay.runtime.spec import JobSpec, TaskSpec, Tuning
-from mainstay.runtime.stateful import StatefulOperator
+from mainstay.runtime.stateful import RestoredState, StatefulOperator
 from mainstay.runtime.task import Task
 from mainstay.runtime.windows import Windows
 from mainstay.snapshot.operator_files import OperatorFiles
@@ -66,7 +63,9 @@ class Assembler:
             self.tuning.max_chain,
         )
         if self.job.is_unaligned:
-            task.channels = TaskChannels(spec, gate, outputs, self.ports.background)
+            task.channels = TaskChannels(
+                spec, self.worker, gate, outputs, task.replays, self.ports.background
+            )
         return task
 
     def _member(self, spec: TaskSpec, number: int) -> StatefulOperator:
@@ -117,7 +116,6 @@ class Assembler:
 
     def open(self, task: Task) -> None:
         """Hand the operators their context; their state must be restored by now."""
-        self._restore_channels(task)
         for member in task.members:
             member.operator.open(
                 OperatorContext(
@@ -136,15 +134,15 @@ class Assembler:
                 )
             )
 
-    def _restore_channels(self, task: Task) -> None:
-        """Rows that were on their way go on, before anything else does."""
-        lists = task.members[0].lists
-        if INCOMING.name not in lists:
-            return
-        incoming = lists[INCOMING.name]
-        groups, most = task.members[0].groups, self.job.max_parallelism
-        restore_incoming(task.spec, incoming.get(), task.gate, groups, self.worker, most)
-        incoming.clear()
+    def replay(self, task: Task, restored: Mapping[tuple[str, int], RestoredState]) -> None:
+        """Have in-flight rows taken by their operators, before anything else."""
+        parallelism, most = task.spec.parallelism, self.job.max_parallelism
+        for place in reversed(range(len(task.members))):
+            member = task.members[place]
+            state = restored.get((member.uid, self.worker))
+            units = () if state is None else state.in_flight
+            for unit, batch in own_rows(units, self.worker, parallelism, member.groups, most):
+                task.replays.add(place, unit.port, unit.edge, batch)
 
 
 def _into(member: StatefulOperator) -> Emit:

@@ -1,4 +1,4 @@
-"""Unaligned snapshots: the rows on their way between tasks as a part of the cut.
+"""Unaligned snapshots: the in-flight rows between tasks as a part of the cut.
 
 An epoch that is *overtaken* waits for no queue. Each task cuts at once and goes on; what it then
 still gets on a channel, until the sender's own cut, was sent before that cut and belongs to the
@@ -8,39 +8,35 @@ many elements it had sent when it cut, and keeps the rows itself that it had no 
 Only edges that can be dealt out anew are overtaken: by key, or in turn. A task with any other
 input waits for its markers as ever.
 
-A task that restores such an epoch has all of these rows before any others: first what had come to
-it, then what senders had kept for it. It takes of them what is its own, by key-group.
+An operator that is restored from such an epoch takes these rows before any others: first what had
+come to it, then what senders had kept for it (``in_flight``, ``replays``).
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
-from mainstay.errors import RestoreError
-from mainstay.runtime.feedback_log import bytes_of, rows_of
+from mainstay.runtime.feedback_log import bytes_of
 from mainstay.runtime.gate import Gate
 from mainstay.runtime.late import Late
 from mainstay.runtime.messages import Element, Epoch, Marker
 from mainstay.runtime.output import Output, OutputChannel
 from mainstay.runtime.ports import Background
-from mainstay.runtime.spec import EdgeSpec, HashByKey, TaskSpec
-from mainstay.snapshot.manifest import Manifest, SubtaskState
+from mainstay.runtime.replays import Replays
+from mainstay.runtime.spec import TaskSpec
 from mainstay.state.declaration import OperatorListState, StateInfo
-from mainstay.state.hashing import key_groups
 from mainstay.state.keyed import frozen_elements
-from mainstay.state.keygroups import KeyGroupRange
-from mainstay.state.operator import to_units, values_in
 
 
 class ChannelStates:
     """The states that the first operator of a chain has where snapshots may be unaligned.
 
-    A restore shows all of it to every subtask of the receiving task.
+    They are nobody's own: a restore takes the rows out, and gives them to the operators that they
+    were sent to.
     """
 
     channels_in = OperatorListState("struct<edge:string,rows:binary>", redistribute="union")
@@ -51,17 +47,7 @@ INCOMING: StateInfo = ChannelStates.__dict__["channels_in"].info()
 OUTGOING: StateInfo = ChannelStates.__dict__["channels_out"].info()
 
 Kept = tuple[str, pa.RecordBatch]
-"""The name of an edge, and rows on it."""
-
-
-def name_of(edge: EdgeSpec) -> str:
-    """What an edge is known by when it is restored."""
-    return json.dumps([edge.sender, edge.sender_operator, edge.receiver, edge.port])
-
-
-def receiver_of(name: str) -> str:
-    """The task that an edge leads to, by the uid of its first operator."""
-    return str(json.loads(name)[2])
+"""The name of an edge and of the subtask that sends, and rows."""
 
 
 @dataclass(slots=True, eq=False)
@@ -87,13 +73,24 @@ class TaskChannels:
     """The channels of one task, as far as cuts that are overtaken go through them."""
 
     def __init__(
-        self, spec: TaskSpec, gate: Gate, outputs: list[Output], background: Background
+        self,
+        spec: TaskSpec,
+        subtask: int,
+        gate: Gate,
+        outputs: list[Output],
+        replays: Replays,
+        background: Background,
     ) -> None:
-        self._names = [name_of(edge) for edge in spec.inputs for _ in range(edge.fan_in)]
+        self._names = [
+            edge.name._replace(subtask=sender).text
+            for edge in spec.inputs
+            for _, sender in edge.incoming(subtask)
+        ]
         self._gate = gate
+        self._replays = replays
         self._background = background
         self._outputs = [
-            (name_of(edge), output)
+            (edge.name._replace(subtask=subtask).text, output)
             for edge, output in zip(spec.outputs, outputs, strict=True)
             if output.may_be_overtaken
         ]
@@ -112,7 +109,7 @@ class TaskChannels:
 
     def begin_at_once(self, epoch: Epoch, arrived: set[int]) -> Late:
         """A cut that waits for no marker: rows of all other channels are logged from now on."""
-        cut = self._cuts[epoch] = _Cut(incoming=self._gate.replayed)
+        cut = self._cuts[epoch] = _Cut(incoming=self._replays.kept())
         for number in range(len(self._gate.channels)):
             if number not in arrived:
                 self._log_queued(cut, epoch, number)
@@ -195,7 +192,7 @@ class TaskChannels:
             cut.late.is_known = True
 
         def failed(error: Exception) -> None:
-            cut.late.failure = f"rows on their way could not be encoded: {error}"
+            cut.late.failure = f"in-flight rows could not be encoded: {error}"
 
         self._background.submit(work, done, failed)
 
@@ -217,76 +214,3 @@ def _units_of(rows: list[Kept]) -> Iterator[tuple[str, bytes]]:
         run.append(batch)
     if run:
         yield name, bytes_of(run)
-
-
-# ---------------------------------------------------------------- restore
-
-
-def at_receivers(manifest: Manifest) -> Manifest:
-    """The manifest with all rows on their way at the tasks that they were on their way to."""
-    units: dict[str, list[Any]] = {}
-    for info in (INCOMING, OUTGOING):
-        for stored in manifest.operators.values():
-            for subtask in stored.subtasks:
-                for unit in _units_in(subtask, info):
-                    units.setdefault(receiver_of(unit.edge), []).append(tuple(unit))
-    if not units:
-        return manifest
-    operators = {
-        uid: replace(
-            stored,
-            subtasks=tuple(_with(subtask, units.get(uid, ())) for subtask in stored.subtasks),
-        )
-        for uid, stored in manifest.operators.items()
-    }
-    return replace(manifest, operators=operators)
-
-
-def _units_in(subtask: SubtaskState, info: StateInfo) -> list[Any]:
-    if info.name not in subtask.units:
-        return []
-    return values_in(info, subtask.units[info.name])
-
-
-def _with(subtask: SubtaskState, incoming: Sequence[Any]) -> SubtaskState:
-    if INCOMING.name not in subtask.units:
-        return subtask
-    units = dict(subtask.units)
-    # They are shown to every subtask, so one of the old ones has them all.
-    for info, kept in ((INCOMING, incoming if subtask.subtask == 0 else ()), (OUTGOING, ())):
-        units[info.name] = to_units(info, kept)
-    return replace(subtask, units=units)
-
-
-def restore_incoming(
-    spec: TaskSpec,
-    units: Iterable[Any],
-    gate: Gate,
-    groups: KeyGroupRange,
-    subtask: int,
-    max_parallelism: int,
-) -> None:
-    """Put what was on its way before everything else, as far as it is this subtask's."""
-    edges = {name_of(edge): edge for edge in spec.inputs}
-    for number, unit in enumerate(units):
-        edge = _edge(edges, unit.edge, spec)
-        for batch in rows_of(unit.rows):
-            if isinstance(edge.partitioning, HashByKey):
-                key = edge.partitioning.key
-                columns = [batch.column(n) for n in key.columns]
-                owned = key_groups(columns, max_parallelism)
-                batch = batch.filter(pa.array((owned >= groups.first) & (owned <= groups.last)))
-            elif number % spec.parallelism != subtask:
-                continue
-            if batch.num_rows:
-                gate.replay(unit.edge, edge.port, batch)
-
-
-def _edge(edges: dict[str, EdgeSpec], name: str, spec: TaskSpec) -> EdgeSpec:
-    if name not in edges:
-        raise RestoreError(
-            f"the snapshot holds rows on the edge {name}, and task {spec.id!r} has no such edge "
-            "any more. Restore them with the program that wrote the snapshot, and take a "
-            "savepoint: it holds no rows on their way."
-        )
-    return edges[name]

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from mainstay.errors import OutcomeUnknownError
+from mainstay.runtime.old_slots import OldSlots
+from mainstay.runtime.options import SnapshotOptions
 from mainstay.runtime.ports import Ports
 from mainstay.snapshot.commitlog import ClaimOutcome, claim_slot
 from mainstay.snapshot.history import History, Record
@@ -19,13 +21,30 @@ ASK_AGAIN_S = 0.2
 class Claims:
     """The log as one leader knows it, and the claim it has under way."""
 
-    def __init__(self, ports: Ports, token: Callable[[], str], lost: Callable[[int], None]) -> None:
-        self.history = History()
+    def __init__(
+        self,
+        ports: Ports,
+        options: SnapshotOptions,
+        token: Callable[[], str],
+        lost: Callable[[int], None],
+    ) -> None:
         self.is_busy = False
+        self._history = History()
+        self._retain = options.retain
+        self._old_slots = OldSlots(ports, options.log_slots)
         self._ports = ports
         self._token = token
         self._lost = lost
         self._again: tuple[float, Callable[[], None]] | None = None
+
+    @property
+    def history(self) -> History:
+        """The log as far as this leader knows it; of its epochs those that can still be kept."""
+        return self._history
+
+    @history.setter
+    def history(self, history: History) -> None:
+        self._history = history.kept(self._retain)
 
     def claim(
         self, record: Record, won: Callable[[], None], failed: Callable[[Exception], None]
@@ -36,19 +55,20 @@ class Claims:
         """
         assert not self.is_busy, "two claims at a time"
         self.is_busy = True
-        slot, token, storage = self.history.next_slot, self._token(), self._ports.storage
+        history, token, storage = self.history, self._token(), self._ports.storage
 
         def ask() -> None:
             self._ports.background.submit(
-                lambda: claim_slot(storage, slot, record, token), decided, undecided
+                lambda: claim_slot(storage, history, record, token), decided, undecided
             )
 
         def decided(outcome: ClaimOutcome) -> None:
             self.is_busy = False
             if outcome is ClaimOutcome.LOST:
-                self._lost(slot)
+                self._lost(history.next_slot)
                 return
-            self.history = self.history.with_record(record)
+            self.history = history.with_record(record, token)
+            self._old_slots.won(self.history.next_slot)
             won()
 
         def undecided(error: Exception) -> None:

@@ -30,6 +30,7 @@ from mainstay.errors import (
 )
 from mainstay.runtime.attempt import RunningAttempt
 from mainstay.runtime.claims import Claims
+from mainstay.runtime.epoch_history import EpochHistory
 from mainstay.runtime.epochs import EpochRecord
 from mainstay.runtime.loading import Loaded, choose_first, choose_latest, load
 from mainstay.runtime.messages import Attempt, Epoch, Release, TaskMetrics, WorkerFailed
@@ -47,6 +48,9 @@ from mainstay.snapshot.history import Begin, EpochCommitted, History
 from mainstay.snapshot.manifest import FileRef, Manifest
 from mainstay.snapshot.retention import Retention, orphans
 from mainstay.state.keygroups import HASH_ID
+
+MOST_ATTEMPTS = 1000
+"""How many attempts a leader remembers, beside its first."""
 
 _SHOWN_AS_IT_IS = (UserFunctionError, JobFailedError, RestoreError, FencedError, SourceError)
 """Errors that say enough by themselves; others are given the job's name."""
@@ -75,14 +79,14 @@ class Coordinator:
     ) -> None:
         self.status = Status.STARTING
         self.error: Exception | None = None
-        self.records: list[EpochRecord] = []
+        self._epochs = EpochHistory(ports)
         self.attempts: list[AttemptRecord] = []
         self._job = job
         self._options = options
         self._ports = ports
         self._cluster = cluster
         self._leader = tokens()
-        self._claims = Claims(ports, tokens, self._lost)
+        self._claims = Claims(ports, options.snapshots, tokens, self._lost)
         self._strategy = RestartStrategy(options.restart)
         self._retention = Retention(options.snapshots.retain)
         self._attempt: RunningAttempt | None = None
@@ -141,6 +145,11 @@ class Coordinator:
     def workers(self) -> int:
         """How many workers an attempt has."""
         return self._job.workers
+
+    @property
+    def records(self) -> list[EpochRecord]:
+        """The newest epochs, oldest first."""
+        return self._epochs.records
 
     def metrics(self) -> dict[tuple[str, int], TaskMetrics]:
         """What each subtask of the current attempt last reported."""
@@ -257,6 +266,7 @@ class Coordinator:
             # Numbers that were triggered are not used again, even if nothing came of them.
             next_epoch=max(history.next_epoch, used),
             origin=origin,
+            begun_at=self._ports.clock.wall(),
         )
         self._claims.claim(begin, lambda: self._begun(begin, plan, manifest), self._try_again)
 
@@ -284,6 +294,8 @@ class Coordinator:
         number = Attempt(begin.attempt)
         wall = self._ports.clock.wall()
         self.attempts.append(AttemptRecord(number, begin.restored_from, wall, plan.report))
+        # The first says what the job was started from.
+        del self.attempts[1:-MOST_ATTEMPTS]
         options = replace(self._options, lineage=begin.lineage)
         self._attempt = RunningAttempt(
             number,
@@ -331,7 +343,7 @@ class Coordinator:
         return self._requests.savepoints.is_busy
 
     def recorded(self, records: list[EpochRecord]) -> None:
-        self.records.extend(records)
+        self._epochs.add(records)
 
     def committed(self, place: FileRef, manifest: Manifest, *, is_last: bool) -> None:
         assert self._attempt is not None
@@ -440,6 +452,7 @@ class Coordinator:
             return
         self._restart_at = None
         self.status = status
+        self._epochs.store()
         self._requests.end(status.value, self.error, is_orderly=status.is_orderly)
 
     def check_invariants(self) -> None:

@@ -152,6 +152,9 @@ class Durability:
 
     def _acknowledge(self, pending: PendingEpoch, states: dict[str, SubtaskState]) -> None:
         async_s = self._ports.clock.monotonic() - pending.started
+        # Operator state is stored anew with every epoch, in the manifest or in files.
+        units = (each for state in states.values() for each in state.units.values())
+        pending.size_bytes += sum(each.size_bytes for each in units if each.count)
         figures = Figures(pending.alignment_s, pending.sync_s, async_s, pending.size_bytes)
         self._acknowledged(pending.epoch, states, figures)
 
@@ -164,8 +167,6 @@ class Durability:
             return {op.uid: op.store_units(storage, states[op.uid], pending.epoch) for op in large}
 
         def done(stored: dict[str, SubtaskState]) -> None:
-            files = (units.file for each in stored.values() for units in each.units.values())
-            pending.size_bytes += sum(file.size_bytes for file in files if file is not None)
             self._acknowledge(pending, {**states, **stored})
 
         def failed(error: Exception) -> None:

@@ -59,7 +59,6 @@ class Gate:
         self._ready: deque[int] = deque()
         self.watch: Watch | None = None
         """Told of everything that comes in, where channels may be logged."""
-        self._replayed: deque[tuple[str, int, pa.RecordBatch]] = deque()
 
     def put(self, id: ChannelId, sequence: int, element: Element, size_bytes: int) -> None:
         """Take an element from the transport; a lost or repeated one ends the attempt.
@@ -83,28 +82,9 @@ class Gate:
     def number_of(self, id: ChannelId) -> int:
         return self._index[id]
 
-    def replay(self, edge: str, port: int, batch: pa.RecordBatch) -> None:
-        """Rows of a restored snapshot, which come before everything else."""
-        self._replayed.append((edge, port, batch))
-
-    @property
-    def replayed(self) -> list[tuple[str, pa.RecordBatch]]:
-        """Rows of a restored snapshot that are still to be taken, with the name of their edge."""
-        return [(edge, batch) for edge, _, batch in self._replayed]
-
-    def take_replayed(self, max_rows: int) -> tuple[int, pa.RecordBatch] | None:
-        """The next rows of a restored snapshot, and the port they are for."""
-        if not self._replayed:
-            return None
-        edge, port, batch = self._replayed.popleft()
-        if batch.num_rows > max_rows:
-            self._replayed.appendleft((edge, port, batch.slice(max_rows)))
-            batch = batch.slice(0, max_rows)
-        return port, batch
-
     @property
     def is_ready(self) -> bool:
-        return bool(self._ready) or bool(self._replayed)
+        return bool(self._ready)
 
     def take(self, max_rows: int, now: float = 0.0) -> tuple[int, Any]:
         """The next slice, marker or end of input, and the number of its channel."""

@@ -82,7 +82,7 @@ def choose_first(
     if start == "new":
         raise HistoryExistsError(
             f"the snapshot directory holds the history of job {history.last_begin.job!r} "
-            f'({len(history.lineage_epochs())} epochs). Go on from it with restore="latest", or '
+            f'({history.completed} epochs). Go on from it with restore="latest", or '
             "choose another directory."
         )
     if isinstance(start, int):

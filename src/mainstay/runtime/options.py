@@ -19,6 +19,8 @@ class SnapshotOptions:
     max_concurrent: int = 1
     alignment_timeout_s: float = 0.0
     """How long an epoch of an unaligned job may wait for markers before they overtake rows."""
+    log_slots: int = 64
+    """How many slots of the commit log are kept; the newest alone would do."""
 
 
 @dataclass(frozen=True, slots=True)

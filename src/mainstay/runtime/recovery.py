@@ -11,7 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from mainstay.errors import RestoreError
-from mainstay.runtime.channel_state import at_receivers
+from mainstay.runtime.feedback_log import FEEDBACK
+from mainstay.runtime.in_flight import in_flight_rows, is_channel_state, without_channels
+from mainstay.runtime.numbering import check_numbers
 from mainstay.runtime.spec import JobSpec, OperatorSpec
 from mainstay.runtime.stateful import RestoredState
 from mainstay.runtime.upgrading import StoredAs
@@ -49,10 +51,13 @@ def plan_restore(
     _check_key_groups(manifest, job)
     if not job.allow_pickle:
         _check_no_pickles(manifest, job, allow_dropped)
-    manifest = at_receivers(manifest)
-    report: list[str] = []
+    in_flight = in_flight_rows(manifest, job, allow_dropped)
+    manifest = without_channels(manifest)
+    report = [f"in-flight rows go on to operator {uid!r}" for uid in in_flight]
     states: dict[tuple[str, int], RestoredState] = {}
     specs = {operator.uid: (task.parallelism, operator) for task, operator in job.operators()}
+    holding = [uid for uid, stored in manifest.operators.items() if _holds_state(stored)]
+    check_numbers(manifest.operators, holding, job)
     for uid in sorted(set(manifest.operators) - set(specs)):
         _drop_operator(manifest.operators[uid], allow_dropped, report)
     for uid, (parallelism, operator) in specs.items():
@@ -70,7 +75,10 @@ def plan_restore(
         for subtask, state in enumerate(restored):
             is_foreign = origin is not None
             states[(uid, subtask)] = replace(
-                state, rewrite=state.rewrite or is_foreign, origin=origin
+                state,
+                rewrite=state.rewrite or is_foreign,
+                origin=origin,
+                in_flight=in_flight.get(uid, ()),
             )
     return RestorePlan(states, tuple(report))
 
@@ -133,6 +141,13 @@ def _drop_operator(stored: OperatorState, allowed: frozenset[str], report: list[
         return
     names = [state.name for state in stored.states]
     missing = [f"{stored.uid}.{name}" for name in names if f"{stored.uid}.{name}" not in allowed]
+    if missing and schema_of(FEEDBACK) in stored.states:
+        raise RestoreError(
+            f"the job has no loop {stored.uid!r}, but the snapshot holds rows that were in it. "
+            "Start the program that has the loop once more, end it with job.stop(drain=True), "
+            "which waits until no row is left in it, and start this one from there. To lose these "
+            f"rows for good, say allow_dropped={missing!r}."
+        )
     if missing:
         raise RestoreError(
             f"the job has no operator {stored.uid!r}, but the snapshot holds its state. Give the "
@@ -160,7 +175,8 @@ class _Match:
 
 def _match(stored: OperatorState, operator: OperatorSpec, allowed: frozenset[str]) -> _Match:
     """Check every stored state against its declaration."""
-    declared = {info.name: info for info in operator.states}
+    own = (info for info in operator.states if not is_channel_state(schema_of(info)))
+    declared = {info.name: info for info in own}
     keys = "same"
     if any(subtask.chain for subtask in stored.subtasks):
         key = operator.key

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, Protocol
 
 import cloudpickle
 import pyarrow as pa
 
 from mainstay.runtime.connector import Sink, Source
+from mainstay.runtime.edge_names import EdgeName
 from mainstay.runtime.messages import ChannelId
 from mainstay.state.backends.rocksdb_settings import RocksSettings
 from mainstay.state.declaration import StateInfo
@@ -77,8 +78,21 @@ class LoopEnd:
 
 
 @dataclass(frozen=True, slots=True)
+class InputSpec:
+    """What an operator takes from another one, whether they are in one chain or not."""
+
+    sender: str
+    port: int
+    partitioning: Partitioning
+    schema: pa.Schema
+
+
+@dataclass(frozen=True, slots=True)
 class OperatorSpec:
     """One operator of a chain. ``upstream`` is its place in the chain, None at the head.
+
+    ``other_forms`` are inputs that nothing feeds now, but that it takes of a restored snapshot.
+    ``wiring`` says how the operators without a uid of their own are joined; None if it has one.
 
     It is pickled by itself, so that a worker's operators share no objects: one function, source or
     sink that the program gives to two operators is another object in each of them.
@@ -93,9 +107,12 @@ class OperatorSpec:
     source: Source | None = None
     sink: Sink | None = None
     loop: LoopEnd | None = None
+    inputs: tuple[InputSpec, ...] = ()
+    other_forms: tuple[InputSpec, ...] = ()
+    wiring: str | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        values = tuple(getattr(self, field.name) for field in fields(self))
+        values = tuple(getattr(self, each.name) for each in fields(self))
         return _unpickled, (cloudpickle.dumps(values),)
 
 
@@ -105,7 +122,10 @@ def _unpickled(data: bytes) -> OperatorSpec:
 
 @dataclass(frozen=True, slots=True)
 class EdgeSpec:
-    """An edge between two tasks. ``port`` is which input of the receiving head it feeds."""
+    """An edge between two tasks. ``port`` is which input of the receiving head it feeds.
+
+    ``name`` is what its in-flight rows are known by in snapshots.
+    """
 
     first_channel: int
     sender: str
@@ -116,6 +136,7 @@ class EdgeSpec:
     port: int
     partitioning: Partitioning
     schema: pa.Schema
+    name: EdgeName = field(default=EdgeName("", "", "", 0), kw_only=True)
 
     @property
     def is_forward(self) -> bool:

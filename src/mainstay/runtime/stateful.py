@@ -14,6 +14,7 @@ from mainstay.runtime.late import Late
 from mainstay.runtime.messages import Epoch
 from mainstay.runtime.operators.base import Operator, ProcessContext
 from mainstay.runtime.ports import Clock
+from mainstay.runtime.replays import InFlight
 from mainstay.runtime.retry import Retry
 from mainstay.runtime.spec import OperatorSpec
 from mainstay.runtime.status import Problem
@@ -46,7 +47,8 @@ class RestoredState:
 
     ``rewrite`` says that the files belong to somebody else: the first epoch must not build on
     them. ``origin`` is where they are, if not in the job's own storage. ``stored_as`` says what
-    they hold, where that is not what the job declares.
+    they hold, where that is not what the job declares. ``in_flight`` are rows that had been sent to
+    the operator, for all of its subtasks.
     """
 
     chain: tuple[SegmentRef, ...] = ()
@@ -54,6 +56,7 @@ class RestoredState:
     rewrite: bool = False
     origin: str | None = field(default=None, kw_only=True)
     stored_as: StoredAs | None = None
+    in_flight: tuple[InFlight, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

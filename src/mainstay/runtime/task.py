@@ -39,6 +39,7 @@ from mainstay.runtime.operators.sink import SinkOperator
 from mainstay.runtime.operators.source import SourceOperator
 from mainstay.runtime.output import Output
 from mainstay.runtime.ports import COORDINATOR, Ports
+from mainstay.runtime.replays import Replays
 from mainstay.runtime.slices import SliceSize
 from mainstay.runtime.spec import TaskSpec
 from mainstay.runtime.stateful import StatefulOperator
@@ -93,7 +94,9 @@ class Task:
         self._troubled += [(m.uid, m.problem) for m in members if m.backend is not None]
         self._awaited = self._last_cut = Epoch(0)
         self._waiting: list[tuple[Epoch | None, Callable[[], None]]] = []
-        """Triggers that wait for the end of a split, and what came after them, in order."""
+        """Triggers that wait for the end of a split or of what is replayed, and what came after
+        them, in order."""
+        self.replays = Replays()
         self.channels: TaskChannels | None = None
         """Set where snapshots may be unaligned."""
         self.watermark_us: int | None = None
@@ -122,6 +125,9 @@ class Task:
         self._report_confirmed()
         if not self._has_room():
             return progressed
+        if not self.replays.is_empty:
+            self._replay()
+            return True
         if isinstance(self._head, SourceOperator):
             return self._step_source(self._head) or progressed
         if isinstance(self._head, LoopHead):
@@ -131,7 +137,8 @@ class Task:
     @property
     def is_pressed(self) -> bool:
         """Whether more is waiting to be done: then what it emits may wait for company."""
-        return self._has_more or self.gate.is_ready or self._has_feedback
+        has_rows = self.gate.is_ready or not self.replays.is_empty
+        return self._has_more or has_rows or self._has_feedback
 
     @property
     def _has_feedback(self) -> bool:
@@ -183,14 +190,13 @@ class Task:
     def _step_gate(self) -> bool:
         if not self.gate.is_ready:
             return False
-        most = self._slice_rows
-        replayed = self.gate.take_replayed(most)
-        if replayed is not None:
-            port, batch = replayed
-            self._process(batch, port)
-        else:
-            self._take(*self.gate.take(most, self._ports.clock.monotonic()))
+        self._take(*self.gate.take(self._slice_rows, self._ports.clock.monotonic()))
         return True
+
+    def _replay(self) -> None:
+        """In-flight rows of the snapshot come before anything new, and before its markers."""
+        place, port, batch = self.replays.take(self._slice_rows)
+        self._process(batch, port, place)
 
     def _step_loop(self, head: LoopHead) -> bool:
         """What came back goes before what is new, unless an epoch waits behind that; a restored
@@ -217,9 +223,9 @@ class Task:
             self._take(*taken)
         return taken is not None
 
-    def _process(self, batch: pa.RecordBatch, port: int) -> None:
+    def _process(self, batch: pa.RecordBatch, port: int, place: int = 0) -> None:
         started = self._ports.clock.monotonic()
-        self._head.process(batch, port)
+        self.members[place].operator.process(batch, port)
         self._took(batch.num_rows, self._ports.clock.monotonic() - started)
         for member in self.members:
             member.relieve()
@@ -301,7 +307,8 @@ class Task:
             self._is_held = self._is_held or is_last
 
         self._waiting.append((epoch, take))
-        if not (isinstance(self._head, SourceOperator) and self._head.is_mid_split):
+        is_mid_split = isinstance(self._head, SourceOperator) and self._head.is_mid_split
+        if not is_mid_split and self.replays.is_empty:
             self._take_waiting()
 
     def on_triggered(self, epoch: Epoch) -> None:

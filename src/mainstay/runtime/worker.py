@@ -206,6 +206,7 @@ class Worker:
         if self._reading or self._applying or self._is_ready:
             return
         for task in self.tasks:
+            self._assembler.replay(task, self._deployment.restored)
             self._assembler.open(task)
         self._is_ready = True
         self._ports.send(COORDINATOR, Ready(self.attempt, self.number))

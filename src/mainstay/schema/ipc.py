@@ -19,6 +19,11 @@ def to_ipc(
     return stream.getvalue().to_pybytes()  # type: ignore[no-any-return]
 
 
+def ipc_schema(data: bytes) -> pa.Schema:
+    """The schema of what ``to_ipc`` was given, without reading the rows."""
+    return pa.ipc.open_stream(data).schema
+
+
 def from_ipc(data: bytes) -> pa.Table:
     """What ``to_ipc`` was given."""
     return pa.ipc.open_stream(data).read_all()

@@ -4,15 +4,19 @@ Each slot is made with create-if-absent, so two leaders compete for the same one
 wins. Winning the slot is the commit; a manifest that no slot names does not exist. A leader that
 slept through its lease therefore cannot complete an epoch after the next leader has begun.
 
+The log does not grow: the newest slot holds all that came before it (``slots``), so the leader
+deletes old slots, lowest first. A slot that was deleted can be created again, by a leader that has
+slept for long. So a claim is won only if the slot before it is still there, with the token that
+the claimant knows. Slots go in ascending order, so the one before a deleted slot is gone too.
+Slot 0 has none before it and is never deleted.
+
 This module does the input and output; what the slots mean is decided in ``history``.
 """
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict
+from collections.abc import Sequence
 from enum import Enum
-from typing import Any
 
 from mainstay.errors import (
     DamagedFileError,
@@ -30,12 +34,10 @@ from mainstay.snapshot.history import (
     SavepointTaken,
 )
 from mainstay.snapshot.layout import LOG_PREFIX, log_slot, slot_index
-from mainstay.snapshot.manifest import FileRef
-from mainstay.snapshot.sealed import sealed, unsealed
+from mainstay.snapshot.slots import Slot, decode_slot, encode_slot
 from mainstay.snapshot.storage import NotFound, Storage
 
 __all__ = [
-    "LOG_FORMAT",
     "Begin",
     "ClaimOutcome",
     "EpochCommitted",
@@ -44,22 +46,10 @@ __all__ = [
     "Record",
     "SavepointTaken",
     "claim_slot",
-    "decode_record",
-    "encode_record",
+    "delete_slots",
     "read_history",
+    "slots_below",
 ]
-
-LOG_FORMAT = 3
-SEALED_FORMAT = 3
-"""Since when a slot carries a checksum of itself. A begin may have an origin since format 2."""
-
-_KINDS: dict[str, type[Record]] = {
-    "begin": Begin,
-    "epoch": EpochCommitted,
-    "savepoint": SavepointTaken,
-    "finished": Finished,
-}
-_KIND_OF = {record: kind for kind, record in _KINDS.items()}
 
 
 class ClaimOutcome(Enum):
@@ -69,100 +59,120 @@ class ClaimOutcome(Enum):
     LOST = "lost"
 
 
-def encode_record(record: Record, claim: str) -> bytes:
-    """A slot's bytes; ``claim`` is a token that only this claim of this slot carries."""
-    fields = asdict(record)
-    if fields.get("origin") is None:
-        fields.pop("origin", None)
-    head = {"format": LOG_FORMAT, "claim": claim, "kind": _KIND_OF[type(record)]}
-    return json.dumps(sealed({**head, **fields}), sort_keys=True).encode()
+class _MissingSlotError(Exception):
+    """A slot that was listed, or that must be there, is not."""
 
-
-def decode_record(data: bytes, name: str) -> tuple[Record, str]:
-    """The record and the claim in a slot's bytes; ``name`` is the slot, for the message."""
-    document = _parse(data, name)
-    found = document.get("format")
-    if not isinstance(found, int) or not 1 <= found <= LOG_FORMAT:
-        raise RestoreError(
-            f"{name} has commit log format {found}; this version of Mainstay reads formats up to "
-            f"{LOG_FORMAT}. Use a version that wrote it or a newer one."
-        )
-    try:
-        document = unsealed(document, is_required=found >= SEALED_FORMAT)
-        del document["format"]
-        kind, claim = document.pop("kind"), document.pop("claim")
-        if "manifest" in document:
-            document["manifest"] = FileRef(**document["manifest"])
-        return _KINDS[kind](**document), claim
-    except (KeyError, TypeError, ValueError) as error:
-        raise _damaged(name, error) from error
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self.path = path
 
 
 def read_history(storage: Storage) -> History:
     """The job's history; empty where nothing was ever begun."""
+    newest = _newest(storage)
+    while newest >= 0:
+        try:
+            return _history_at(storage, newest)
+        except _MissingSlotError as missing:
+            # A leader that moves on may have deleted the slot since it was listed.
+            again = _newest(storage)
+            if again <= newest:
+                raise RestoreError(
+                    f"the commit log has a gap: {missing.path} is missing, but {log_slot(newest)} "
+                    f"exists. Bring the missing slot back; without it the history of the job is "
+                    f"unknown."
+                ) from missing
+            newest = again
+    return History()
+
+
+def _newest(storage: Storage) -> int:
     indices = [slot_index(path) for path in storage.list(LOG_PREFIX)]
-    last = max((index for index in indices if index is not None), default=-1)
-    # Every slot is read by its number: a listing made while slots are being created may skip one
-    # that exists.
-    return History(_read_slot(storage, index, last) for index in range(last + 1))
+    return max((index for index in indices if index is not None), default=-1)
 
 
-def claim_slot(storage: Storage, index: int, record: Record, claim: str) -> ClaimOutcome:
-    """Try to put a record into a slot.
+def _history_at(storage: Storage, newest: int) -> History:
+    slot = _read_slot(storage, newest)
+    if slot.before is not None:
+        return History(facts=slot.before).with_record(slot.record, slot.claim)
+    # An older version wrote every slot of this log, and deleted none. Every slot is read by its
+    # number: a listing made while slots are being created may skip one that exists.
+    older = History(_read_slot(storage, index).record for index in range(newest))
+    return older.with_record(slot.record, slot.claim)
+
+
+def _read_slot(storage: Storage, index: int) -> Slot:
+    path = log_slot(index)
+    try:
+        data = storage.read(path)
+    except NotFound as error:
+        raise _MissingSlotError(path) from error
+    return decode_slot(data, index, path)
+
+
+def claim_slot(storage: Storage, history: History, record: Record, claim: str) -> ClaimOutcome:
+    """Try to put a record into the slot after a history.
 
     Raises ``OutcomeUnknownError`` when neither outcome is certain; call again with the same
     arguments, which is safe however often it is done.
     """
-    path = log_slot(index)
+    path = log_slot(history.next_slot)
+    data = encode_slot(Slot(record, claim, history.facts))
     try:
-        if storage.create(path, encode_record(record, claim)):
-            return ClaimOutcome.WON
+        is_ours = storage.create(path, data) or _is_ours(storage, history, record, claim, None)
     except OutcomeUnknownError as error:
-        return _outcome_in(storage, path, record, claim, error)
-    # A store that lost its own first answer and tried again reports our own slot as taken.
-    return _outcome_in(storage, path, record, claim, None)
+        is_ours = _is_ours(storage, history, record, claim, error)
+    if not is_ours or not _follows(storage, history):
+        return ClaimOutcome.LOST
+    return ClaimOutcome.WON
 
 
-def _outcome_in(
-    storage: Storage, path: str, record: Record, claim: str, cause: Exception | None
-) -> ClaimOutcome:
+def _is_ours(
+    storage: Storage, history: History, record: Record, claim: str, cause: Exception | None
+) -> bool:
+    """Whether the slot holds our claim, where ``create`` could not say so.
+
+    A store that lost its own first answer and tried again reports our own slot as taken.
+    """
+    path = log_slot(history.next_slot)
     try:
         data = storage.read(path)
     except SnapshotStorageError as error:
         raise OutcomeUnknownError(
             f"whether {path} was claimed is unknown: {cause or error}. Claim it again."
         ) from error
-    found, owner = decode_record(data, path)
-    if owner != claim:
-        return ClaimOutcome.LOST
-    if found != record:
-        raise ProtocolError(f"the claim {claim!r} of {path} was used for {found} and {record}")
-    return ClaimOutcome.WON
+    found = decode_slot(data, history.next_slot, path)
+    if found.claim == claim and found.record != record:
+        raise ProtocolError(f"{claim!r} of {path} was used for {found.record} and {record}")
+    return found.claim == claim
 
 
-def _read_slot(storage: Storage, index: int, last: int) -> Record:
-    path = log_slot(index)
+def _follows(storage: Storage, history: History) -> bool:
+    """Whether the slot before is the one that the claimant knows; if not, the log has moved on."""
+    index = history.next_slot - 1
+    if index < 0:
+        return True
     try:
-        data = storage.read(path)
-    except NotFound as error:
-        raise RestoreError(
-            f"the commit log has a gap: {path} is missing, but {log_slot(last)} exists. "
-            f"Bring the missing slot back; without it the history of the job is unknown."
+        before = _read_slot(storage, index)
+    except _MissingSlotError:
+        return False
+    except DamagedFileError:
+        # A leader that has slept for long writes no damaged slots: this is the one that was there.
+        return True
+    except SnapshotStorageError as error:
+        raise OutcomeUnknownError(
+            f"whether {log_slot(index + 1)} was claimed is unknown: {error} Claim it again."
         ) from error
-    return decode_record(data, path)[0]
+    return history.facts.last_claim in (None, before.claim)
 
 
-def _parse(data: bytes, name: str) -> dict[str, Any]:
-    try:
-        document = json.loads(data)
-    except ValueError as error:
-        raise _damaged(name, error) from error
-    if not isinstance(document, dict):
-        raise _damaged(name, "it holds no JSON object")
-    return document
+def slots_below(storage: Storage, index: int) -> list[int]:
+    """The slots below one that may be deleted once that exists, lowest first."""
+    found = (slot_index(path) for path in storage.list(LOG_PREFIX))
+    return sorted(each for each in found if each is not None and 0 < each < index)
 
 
-def _damaged(name: str, why: object) -> DamagedFileError:
-    return DamagedFileError(
-        f"{name} is not a slot of a Mainstay commit log ({why}). Bring its original content back."
-    )
+def delete_slots(storage: Storage, slots: Sequence[int]) -> None:
+    """Delete slots, lowest first: none may outlive the one before it."""
+    for index in sorted(slots):
+        storage.delete(log_slot(index))

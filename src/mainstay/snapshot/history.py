@@ -1,5 +1,9 @@
 """What a job's commit log says: a pure value, folded from the records in the order of their slots.
 
+It is as large after a year as after a minute: ``kept`` forgets epochs, attempts and savepoints
+beyond a bound, and only their numbers stay used. Every slot carries the history before it, so the
+newest slot says it all and older ones can be deleted.
+
 Words: an *attempt* is one launch of the job's workers; its *begin* says from which epoch it was
 restored. The epochs of a log form a tree, because an attempt may restore an older epoch than the
 last. The *lineage* of an attempt is the path from the root of that tree to its newest epoch;
@@ -9,7 +13,7 @@ epochs beside that path stay in the log, and their numbers stay used.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from mainstay.errors import ProtocolError
@@ -17,6 +21,10 @@ from mainstay.snapshot.manifest import FileRef
 
 FIRST_ATTEMPT = 1
 FIRST_EPOCH = 1
+KEPT_EPOCHS = 8
+KEPT_ATTEMPTS = 20
+KEPT_SAVEPOINTS = 50
+_RECENT = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +44,7 @@ class Begin:
     hash_id: str
     next_epoch: int
     origin: str | None = None
+    begun_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,138 +76,217 @@ class Finished:
 Record: TypeAlias = "Begin | EpochCommitted | SavepointTaken | Finished"
 
 
+@dataclass(frozen=True, slots=True)
+class PastAttempt:
+    """An attempt in the history: its begin, the slot of that, and how many epochs it completed."""
+
+    begin: Begin
+    slot: int
+    epochs: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """All that a history knows; what a slot carries of the history before it.
+
+    ``epochs`` has the known epochs by number, ``parents`` the epoch that each builds on, None
+    where that is unknown or there is none. ``head`` is where a restart goes on from.
+    ``last_claim`` is the token of the newest slot.
+    """
+
+    next_slot: int = 0
+    last_claim: str | None = None
+    last_begin: Begin | None = None
+    next_epoch: int = FIRST_EPOCH
+    head: int | None = None
+    epochs: dict[int, EpochCommitted] = field(default_factory=dict)
+    parents: dict[int, int | None] = field(default_factory=dict)
+    finished: frozenset[int] = frozenset()
+    completed: int = 0
+    attempts: tuple[PastAttempt, ...] = ()
+    savepoints: tuple[SavepointTaken, ...] = ()
+
+
 class History:
-    """The records of a log and what follows from them. Never changes once it is made."""
+    """The facts of a log, and what follows from them. Never changes once it is made."""
 
-    __slots__ = (
-        "_epochs",
-        "_finished_epochs",
-        "_head",
-        "_last_begin",
-        "_next_epoch",
-        "_parents",
-        "_records",
-    )
+    __slots__ = ("_recent", "facts")
 
-    def __init__(self, records: Iterable[Record] = ()) -> None:
-        self._records: list[Record] = []
-        self._epochs: dict[int, EpochCommitted] = {}
-        self._parents: dict[int, int | None] = {}
-        self._finished_epochs: frozenset[int] = frozenset()
-        self._head: int | None = None
-        self._last_begin: Begin | None = None
-        self._next_epoch = FIRST_EPOCH
+    def __init__(self, records: Iterable[Record] = (), facts: Facts | None = None) -> None:
+        self.facts = facts or Facts()
+        self._recent: tuple[Record, ...] = ()
         for record in records:
-            self._append(record)
+            self._append(record, None)
 
-    def with_record(self, record: Record) -> History:
-        """This history and one more slot."""
-        longer = History()
-        longer._records = self._records.copy()
-        longer._epochs = self._epochs.copy()
-        longer._parents = self._parents.copy()
-        longer._finished_epochs = self._finished_epochs
-        longer._head = self._head
-        longer._last_begin = self._last_begin
-        longer._next_epoch = self._next_epoch
-        longer._append(record)
+    def with_record(self, record: Record, claim: str | None = None) -> History:
+        """This history and one more slot, with the token that it was claimed by."""
+        epochs, parents = dict(self.facts.epochs), dict(self.facts.parents)
+        longer = History(facts=replace(self.facts, epochs=epochs, parents=parents))
+        longer._recent = self._recent
+        longer._append(record, claim)
         return longer
 
+    def kept(self, epochs: int = 0) -> History:
+        """This history with fewer epochs: the newest of its lineage, and of those beside it.
+
+        ``epochs`` is how many stay of either at least.
+        """
+        facts, most = self.facts, max(epochs, KEPT_EPOCHS)
+        lineage = [record.epoch for record in self.lineage_epochs()]
+        beside = sorted(facts.epochs.keys() - set(lineage))
+        stay = {*lineage[-most:], *beside[-most:]}
+        if len(stay) == len(facts.epochs):
+            return self
+        parents = {number: facts.parents[number] for number in stay}
+        shorter = replace(
+            facts,
+            epochs={number: facts.epochs[number] for number in sorted(stay)},
+            parents={number: p if p in stay else None for number, p in parents.items()},
+            finished=facts.finished & stay,
+        )
+        found = History(facts=shorter)
+        found._recent = self._recent
+        return found
+
     @property
-    def records(self) -> tuple[Record, ...]:
-        """Every record, in the order of the slots."""
-        return tuple(self._records)
+    def recent(self) -> tuple[Record, ...]:
+        """The newest records that were read or added one by one, at most ten."""
+        return self._recent
 
     @property
     def next_slot(self) -> int:
         """The index of the first free slot."""
-        return len(self._records)
+        return self.facts.next_slot
 
     @property
     def last_begin(self) -> Begin | None:
         """The begin of the attempt that owns the log, or None when there was never one."""
-        return self._last_begin
+        return self.facts.last_begin
 
     @property
     def next_attempt(self) -> int:
         """A number that no attempt has had."""
-        return self._last_begin.attempt + 1 if self._last_begin else FIRST_ATTEMPT
+        begin = self.facts.last_begin
+        return begin.attempt + 1 if begin else FIRST_ATTEMPT
 
     @property
     def next_epoch(self) -> int:
         """A number above that of every epoch in the log, on whatever lineage."""
-        return self._next_epoch
+        return self.facts.next_epoch
 
     @property
     def latest_epoch(self) -> EpochCommitted | None:
         """The last epoch on the lineage of the last begin: where a restart goes on from."""
-        return None if self._head is None else self._epochs[self._head]
+        head = self.facts.head
+        return None if head is None else self.facts.epochs[head]
 
     @property
     def origin(self) -> str | None:
         """What the next attempt must start from because there is no epoch that holds it yet."""
-        begin = self._last_begin
-        return begin.origin if begin is not None and self._head is None else None
+        begin = self.facts.last_begin
+        return begin.origin if begin is not None and self.facts.head is None else None
 
     @property
     def finished(self) -> bool:
         """Whether the latest epoch is the end of the job; restoring it only repeats commits."""
-        return self._head in self._finished_epochs
+        return self.facts.head in self.facts.finished
+
+    @property
+    def completed(self) -> int:
+        """How many epochs were ever completed."""
+        return self.facts.completed
+
+    @property
+    def attempts(self) -> tuple[PastAttempt, ...]:
+        """The newest attempts, oldest first."""
+        return self.facts.attempts
+
+    @property
+    def savepoints(self) -> tuple[SavepointTaken, ...]:
+        """The newest savepoints, oldest first."""
+        return self.facts.savepoints
+
+    @property
+    def epochs(self) -> tuple[EpochCommitted, ...]:
+        """The newest epochs, on whatever lineage, oldest first."""
+        return tuple(self.facts.epochs.values())
 
     def epoch(self, number: int) -> EpochCommitted | None:
         """A committed epoch by its number, on whatever lineage."""
-        return self._epochs.get(number)
+        return self.facts.epochs.get(number)
 
     def lineage_epochs(self, of: int | None = None) -> tuple[EpochCommitted, ...]:
         """The epochs that one builds on, and itself, oldest first; of the latest by default."""
         lineage = []
-        number = self._head if of is None else of
+        number = self.facts.head if of is None else of
         while number is not None:
-            lineage.append(self._epochs[number])
-            number = self._parents[number]
+            lineage.append(self.facts.epochs[number])
+            number = self.facts.parents[number]
         return tuple(reversed(lineage))
 
-    def _append(self, record: Record) -> None:
-        if isinstance(record, Begin):
-            self._begin(record)
-        elif isinstance(record, EpochCommitted):
-            self._commit(record)
-        elif isinstance(record, Finished):
-            self._finish(record)
-        else:
-            self._require(record.epoch in self._epochs, record, "it names no committed epoch")
-        self._records.append(record)
+    # ------------------------------------------------------------ what a record changes
 
-    def _begin(self, record: Begin) -> None:
-        origin = record.restored_from
+    def _append(self, record: Record, claim: str | None) -> None:
+        if isinstance(record, Begin):
+            facts = self._begun(record)
+        elif isinstance(record, EpochCommitted):
+            facts = self._committed(record)
+        elif isinstance(record, Finished):
+            facts = self._finished(record)
+        else:
+            facts = self._saved(record)
+        self.facts = replace(facts, next_slot=facts.next_slot + 1, last_claim=claim)
+        self._recent = (*self._recent, record)[-_RECENT:]
+
+    def _begun(self, record: Begin) -> Facts:
+        facts, origin = self.facts, record.restored_from
         self._require(record.attempt >= self.next_attempt, record, "its attempt is used already")
         self._require(
-            origin is None or origin in self._epochs, record, "it restores no committed epoch"
+            origin is None or origin in facts.epochs, record, "it restores no committed epoch"
         )
-        self._last_begin = record
-        self._head = origin
-        self._next_epoch = max(self._next_epoch, record.next_epoch)
+        return replace(
+            facts,
+            last_begin=record,
+            head=origin,
+            next_epoch=max(facts.next_epoch, record.next_epoch),
+            attempts=(*facts.attempts, PastAttempt(record, facts.next_slot))[-KEPT_ATTEMPTS:],
+        )
 
-    def _commit(self, record: EpochCommitted) -> None:
+    def _committed(self, record: EpochCommitted) -> Facts:
+        facts = self.facts
         self._require_current(record.attempt, record)
-        self._require(record.epoch >= self._next_epoch, record, "its number is used already")
-        self._epochs[record.epoch] = record
-        self._parents[record.epoch] = self._head
-        self._head = record.epoch
-        self._next_epoch = record.epoch + 1
+        self._require(record.epoch >= facts.next_epoch, record, "its number is used already")
+        # The two dictionaries are this history's own.
+        facts.epochs[record.epoch] = record
+        facts.parents[record.epoch] = facts.head
+        *older, current = facts.attempts
+        return replace(
+            facts,
+            head=record.epoch,
+            next_epoch=record.epoch + 1,
+            completed=facts.completed + 1,
+            attempts=(*older, replace(current, epochs=current.epochs + 1)),
+        )
 
-    def _finish(self, record: Finished) -> None:
+    def _finished(self, record: Finished) -> Facts:
         self._require_current(record.attempt, record)
-        self._require(record.epoch == self._head, record, "it names another than the latest epoch")
-        self._finished_epochs |= {record.epoch}
+        is_head = record.epoch == self.facts.head
+        self._require(is_head, record, "it names another than the latest epoch")
+        return replace(self.facts, finished=self.facts.finished | {record.epoch})
+
+    def _saved(self, record: SavepointTaken) -> Facts:
+        is_past = self.last_begin is not None and record.epoch < self.next_epoch
+        self._require(is_past, record, "it names no committed epoch")
+        return replace(self.facts, savepoints=(*self.facts.savepoints, record)[-KEPT_SAVEPOINTS:])
 
     def _require_current(self, attempt: int, record: Record) -> None:
-        current = self._last_begin.attempt if self._last_begin else None
+        begin = self.facts.last_begin
+        current = begin.attempt if begin else None
         self._require(attempt == current, record, f"the attempt that owns the log is {current}")
 
     def _require(self, holds: bool, record: Record, why: str) -> None:
         if not holds:
-            before = "".join(f"\n  {known}" for known in self._records[-10:])
+            before = "".join(f"\n  {known}" for known in self._recent)
             raise ProtocolError(
                 f"slot {self.next_slot} of the commit log cannot be {record}: {why}. "
                 f"The slots before it:{before or ' none'}"

@@ -7,6 +7,7 @@
     state/<uid>/a0003/s0001-<segment>.msty    a segment of subtask 1 of an operator
     state/<uid>/a0003/s0001-<file>            a file of a database or loop of subtask 1
     state/<uid>/a0003/s0001-<state>-e7.units  many units of an operator state, of epoch 7
+    statistics/0000000107-a0003.json          figures of the epochs up to 107
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from urllib.parse import quote
 LOG_PREFIX = "log/"
 MANIFEST_PREFIX = "epochs/"
 STATE_PREFIX = "state/"
+STATISTICS_PREFIX = "statistics/"
 
 # A name on a local disk has at most 255 bytes.
 _LONGEST_NAME = 200
@@ -40,6 +42,11 @@ def slot_index(path: str) -> int | None:
 def manifest_path(epoch: int, attempt: int) -> str:
     """The path of an epoch's manifest."""
     return f"{MANIFEST_PREFIX}{epoch:010d}-a{attempt:04d}.json"
+
+
+def statistics_path(epoch: int, attempt: int) -> str:
+    """The path of a chunk of statistics; ``epoch`` is its last."""
+    return f"{STATISTICS_PREFIX}{epoch:010d}-a{attempt:04d}.json"
 
 
 def segment_path(uid: str, subtask: int, attempt: int, segment_id: str) -> str:

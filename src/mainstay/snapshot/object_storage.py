@@ -7,7 +7,9 @@ bucket. Credentials and endpoints come from the environment, as each cloud's own
 from __future__ import annotations
 
 import os
+from datetime import timedelta
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import obstore
@@ -22,6 +24,11 @@ _REMOTE_SCHEMES = ("memory", "s3", "gs", "az")
 
 # What obstore raises: its own tree, and the built-in errors that it uses beside it.
 _FAILURES = (failures.BaseError, OSError, ValueError, NotImplementedError)
+
+_CREATE_ATTEMPTS = 5
+
+# A store that is away is reported soon; who called knows how to wait for it.
+_RETRIES: Any = {"max_retries": 6, "retry_timeout": timedelta(seconds=30)}
 
 # Failures that come before anything is stored. After any other the file may be there.
 _NOTHING_STORED = (
@@ -58,13 +65,23 @@ def open_storage(url_or_path: str) -> ObjectStorage:
             f"Give a local path or a file://, s3://, gs:// or az:// URL."
         )
     try:
-        return ObjectStorage(from_url(url_or_path), url_or_path)
+        return ObjectStorage(_store(url_or_path, scheme), url_or_path)
     except _FAILURES as error:
         raise _cannot_open(url_or_path, error) from error
 
 
+def _store(url: str, scheme: str) -> ObjectStore:
+    if scheme == "memory":
+        return from_url(url)
+    # Options of the client would replace those of the environment.
+    return from_url(url, retry_config=_RETRIES)
+
+
 class ObjectStorage:
     """The storage contract over one obstore store."""
+
+    _may_be_ours = True
+    """Whether a file that is already there may be this call's own, stored by an earlier try."""
 
     def __init__(self, store: ObjectStore, name: str) -> None:
         self._store = store
@@ -89,6 +106,32 @@ class ObjectStorage:
 
     def create(self, path: str, data: BytesLike) -> bool:
         view = memoryview(data).cast("B")
+        for _ in range(_CREATE_ATTEMPTS):
+            if self._try_to_create(path, view):
+                return True
+            found = self._found(path)
+            if found is not None:
+                return self._may_be_ours and found == bytes(view)
+        raise OutcomeUnknownError(
+            f"cannot create {path!r} in {self._name}: the store says that it is there, and then "
+            "that it is not."
+        )
+
+    def _found(self, path: str) -> bytes | None:
+        """What is stored where the store says that something is.
+
+        A store may say so because another conditional request is under way (409 in S3), of which
+        nothing need come; or because it lost its answer to us, and met our own file when the client
+        asked again.
+        """
+        try:
+            return self.read(path)
+        except NotFound:
+            return None
+        except SnapshotStorageError as error:
+            raise OutcomeUnknownError(str(error)) from error
+
+    def _try_to_create(self, path: str, view: memoryview) -> bool:
         try:
             obstore.put(self._store, path, view, mode="create", use_multipart=False)
         except failures.AlreadyExistsError:
@@ -157,6 +200,8 @@ class ObjectStorage:
 
 class LocalStorage(ObjectStorage):
     """A folder of a local disk. Obstore makes writes atomic there; this makes them durable."""
+
+    _may_be_ours = False
 
     def __init__(self, root: Path) -> None:
         super().__init__(LocalStore(root, mkdir=True), str(root))

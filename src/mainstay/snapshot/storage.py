@@ -1,7 +1,8 @@
 """Snapshot storage: the five verbs that everything durable is built from.
 
 A path is relative to the storage's root and uses ``/``; ``layout`` is the only module that spells
-one. The commit log rests on ``create``: of any number of callers, exactly one is told True.
+one. The commit log rests on ``create``: of any number of callers with different bytes, exactly one
+is told True.
 """
 
 from __future__ import annotations
@@ -42,8 +43,9 @@ class Storage(Protocol):
     def create(self, path: str, data: BytesLike) -> bool:
         """Store a file unless the path is taken; True when this call stored it.
 
-        Raises ``OutcomeUnknownError`` when it cannot tell. A remote store that retries on its own
-        may answer False to the caller who won: whoever must know reads the file back.
+        False means that something else is there. Of several callers with the same bytes more than
+        one may be told True: where that matters, the bytes carry a token of the caller's own.
+        Raises ``OutcomeUnknownError`` when it cannot tell.
         """
         ...
 

@@ -16,12 +16,18 @@ from functools import cached_property
 from mainstay.errors import MainstayError, RestoreError
 from mainstay.snapshot.checked import read_manifest
 from mainstay.snapshot.commitlog import read_history
-from mainstay.snapshot.history import Begin, EpochCommitted, History, SavepointTaken
-from mainstay.snapshot.layout import LOG_PREFIX, MANIFEST_PREFIX, STATE_PREFIX, log_slot
+from mainstay.snapshot.history import Begin, EpochCommitted, History, PastAttempt, SavepointTaken
+from mainstay.snapshot.layout import (
+    LOG_PREFIX,
+    MANIFEST_PREFIX,
+    STATE_PREFIX,
+    STATISTICS_PREFIX,
+    log_slot,
+)
 from mainstay.snapshot.listing import ListedStorage, StoredFile
 from mainstay.snapshot.manifest import FileRef, Manifest
 
-PREFIXES = (LOG_PREFIX, MANIFEST_PREFIX, STATE_PREFIX)
+PREFIXES = (LOG_PREFIX, MANIFEST_PREFIX, STATE_PREFIX, STATISTICS_PREFIX)
 LATEST = "latest"
 
 
@@ -96,22 +102,18 @@ class Directory:
     @property
     def completed(self) -> int:
         """How many epochs were ever completed."""
-        return sum(isinstance(record, EpochCommitted) for record in self.history.records)
+        return self.history.completed
 
     @property
     def savepoints(self) -> tuple[SavepointTaken, ...]:
-        """The savepoints that were taken, wherever they are and whether or not they still are."""
-        return tuple(r for r in self.history.records if isinstance(r, SavepointTaken))
+        """The newest savepoints, wherever they are and whether or not they still are."""
+        return self.history.savepoints
 
     def attempts(self) -> tuple[AttemptSurvey, ...]:
-        counts: dict[int, int] = {}
-        for record in self.history.records:
-            if isinstance(record, EpochCommitted):
-                counts[record.attempt] = counts.get(record.attempt, 0) + 1
+        """The newest attempts, oldest first."""
         return tuple(
-            AttemptSurvey(record, self._stored_at(slot), counts.get(record.attempt, 0))
-            for slot, record in enumerate(self.history.records)
-            if isinstance(record, Begin)
+            AttemptSurvey(each.begin, self._begun_at(each), each.epochs)
+            for each in self.history.attempts
         )
 
     def flaws(self) -> Iterator[tuple[KeptEpoch, Flaw]]:
@@ -128,8 +130,11 @@ class Directory:
             f"there is no epoch {wanted!r} here. Those that are kept: {known}; or say {LATEST!r}."
         )
 
-    def _stored_at(self, slot: int) -> float | None:
-        file = self.files.get(log_slot(slot))
+    def _begun_at(self, attempt: PastAttempt) -> float | None:
+        """What the begin says, or where it is of an older version, when its slot was stored."""
+        if attempt.begin.begun_at is not None:
+            return attempt.begin.begun_at
+        file = self.files.get(log_slot(attempt.slot))
         return None if file is None else file.modified_at
 
 
@@ -156,11 +161,7 @@ def _kept(history: History, files: Mapping[str, StoredFile]) -> list[EpochCommit
     lineage = history.lineage_epochs()
     stored = [place for place, record in enumerate(lineage) if record.manifest.path in files]
     kept = set(lineage[stored[0] if stored else -1 :])
-    return [
-        record
-        for record in history.records
-        if isinstance(record, EpochCommitted) and (record in kept or record.manifest.path in files)
-    ]
+    return [record for record in history.epochs if record in kept or record.manifest.path in files]
 
 
 def _kept_epoch(

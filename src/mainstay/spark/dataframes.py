@@ -17,6 +17,7 @@ class Ingest:
 
     df: Any
     source: IngestSource
+    allow_changed_query: bool = False
 
     @property
     def uid(self) -> str:
@@ -27,7 +28,9 @@ class Ingest:
         return not self.source.bounded
 
 
-def ingest_of(df: Any, uid: str, directory: str | None) -> Ingest:
+def ingest_of(
+    df: Any, uid: str, directory: str | None, *, allow_changed_query: bool = False
+) -> Ingest:
     """The ingest of a DataFrame into the job whose snapshots are in ``directory``."""
     if not hasattr(df, "isStreaming") or not hasattr(df, "schema"):
         raise GraphError(
@@ -41,7 +44,8 @@ def ingest_of(df: Any, uid: str, directory: str | None) -> Ingest:
             "df.withColumn(...) first."
         ) from error
     location = None if directory is None else shared(directory)
-    return Ingest(df, IngestSource(location, uid, schema, bounded=not df.isStreaming))
+    source = IngestSource(location, uid, schema, bounded=not df.isStreaming)
+    return Ingest(df, source, allow_changed_query)
 
 
 def shared(directory: str) -> str:

@@ -18,6 +18,7 @@ from mainstay.errors import MainstayError, SnapshotStorageError, SourceError
 from mainstay.spark.dataframes import Ingest
 from mainstay.spark.ingest import write_batch
 from mainstay.spark.ingest_query import IngestQuery, cause
+from mainstay.spark.query_identity import check_query
 
 TEND_S = 1.0
 
@@ -48,6 +49,9 @@ class Ingesting:
 
     def begin(self) -> None:
         """Write the batch DataFrames to the end, and begin with the streaming ones."""
+        for ingest in (*self._batch, *self._streaming):
+            log = IngestLog(ingest.source.storage, ingest.uid)
+            check_query(ingest.df, log, allow_changed=ingest.allow_changed_query)
         for ingest in self._batch:
             if not self.is_closing:
                 self._write(ingest)

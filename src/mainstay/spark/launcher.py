@@ -21,6 +21,7 @@ from pyspark import BarrierTaskContext
 
 import mainstay
 from mainstay.drive.remote_worker import Bootstrap, RemoteWorker
+from mainstay.spark.reservations import Reservation
 from mainstay.spark.session import is_local, slots
 from mainstay.transport.address import LOOPBACK
 
@@ -33,8 +34,9 @@ _LOOK_S = 0.1
 class SparkLauncher:
     """Starts attempts on one Spark session."""
 
-    def __init__(self, session: Any, name: str) -> None:
+    def __init__(self, session: Any, name: str, reservation: Reservation | None = None) -> None:
         self._session = session
+        self._reservation = reservation
         self._name = name
         self._id = uuid.uuid4().hex
         self._threads: dict[int, threading.Thread] = {}
@@ -57,6 +59,8 @@ class SparkLauncher:
             try:
                 self._await_slots(workers, stopped)
                 group = self._group(bootstrap.attempt)
+                if self._reservation is not None:
+                    self._reservation.group = group
                 description = f"mainstay: {self._name}, attempt {bootstrap.attempt}"
                 self._session.sparkContext.setJobGroup(group, description, True)
                 rows = self._session.range(0, workers, 1, workers)
@@ -94,11 +98,15 @@ class SparkLauncher:
             context._jsc.sc().cancelJobGroupAndFutureJobs(self._group(attempt))
 
     def close(self) -> None:
-        for attempt, thread in self._threads.items():
-            thread.join(CLOSE_S)
-            if thread.is_alive():
-                self.stop(attempt)
+        try:
+            for attempt, thread in self._threads.items():
                 thread.join(CLOSE_S)
+                if thread.is_alive():
+                    self.stop(attempt)
+                    thread.join(CLOSE_S)
+        finally:
+            if self._reservation is not None:
+                self._reservation.release()
 
 
 def _main(bootstrap: bytes, host: str | None) -> Callable[[Iterator[Any]], Iterator[Any]]:

@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 
 import mainstay
 from mainstay.errors import SlotsError, SparkSetupError
+from mainstay.spark.reservations import free_slots
 
 SPARE_SLOTS = 2
 """Slots a local session has beyond the workers, for attempts that overlap and for queries."""
@@ -194,13 +195,13 @@ def check_more_slots(session: Any, workers: int, running: int) -> None:
 
 
 def slots(session: Any) -> tuple[int, int]:
-    """How many tasks can run at once, and how many could start now."""
+    """How many tasks can run at once, and how many slots no task or job of ours has."""
     context = session.sparkContext._jsc.sc()
     profile = context.resourceProfileManager().defaultResourceProfile()
     total = int(context.maxNumConcurrentTasks(profile))
     infos = context.statusTracker().getExecutorInfos()
     running = sum(int(info.numRunningTasks()) for info in infos)
-    return total, total - running
+    return total, free_slots(session, total, running)
 
 
 def _require_memory(session: Any) -> None:

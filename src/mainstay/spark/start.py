@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +18,7 @@ from mainstay.runtime.spec import JobSpec, Tuning
 from mainstay.spark.dataframes import Ingest, shared
 from mainstay.spark.job import IngestingJob
 from mainstay.spark.launcher import SparkLauncher
+from mainstay.spark.reservations import Reservation, choosing, reserve
 from mainstay.spark.session import check_more_slots, check_session, local_session, slots
 
 
@@ -37,16 +38,31 @@ def start_on_spark(
     """Start a job on a given session, on that of its DataFrames, or on a local one of its own."""
     own = session or _session_of(ingests) or local_session(spec.workers)
     queries = sum(ingest.is_streaming for ingest in ingests)
-    check_session(own, spec.workers, more_slots=queries)
-    launcher = SparkLauncher(own, name)
-    if scaling is not None:
-        scaling = replace(scaling, check=lambda plan, now: check_more_slots(own, plan.workers, now))
     options = JobOptions(name, name, snapshots, restart, restore, tuning or Tuning())
     location = shared(directory)
-    if not ingests:
-        return RemoteJob(name, spec, options, location, launcher, scaling=scaling)
-    tasks = _tasks_of_a_query(own, spec.workers, queries)
-    return IngestingJob(name, spec, options, location, launcher, ingests, tasks, scaling)
+    with choosing:
+        check_session(own, spec.workers, more_slots=queries)
+        tasks = _tasks_of_a_query(own, spec.workers, queries)
+        reservation = reserve(own, spec.workers)
+    try:
+        launcher = SparkLauncher(own, name, reservation)
+        if scaling is not None:
+            scaling = replace(scaling, check=_rescaling(own, reservation))
+        if not ingests:
+            return RemoteJob(name, spec, options, location, launcher, scaling=scaling)
+        return IngestingJob(name, spec, options, location, launcher, ingests, tasks, scaling)
+    except BaseException:
+        reservation.release()
+        raise
+
+
+def _rescaling(session: Any, reservation: Reservation) -> Callable[[JobSpec, int], None]:
+    def check(plan: JobSpec, now: int) -> None:
+        with choosing:
+            check_more_slots(session, plan.workers, now)
+            reservation.change(plan.workers)
+
+    return check
 
 
 def _session_of(ingests: Sequence[Ingest]) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from rich.console import Console
@@ -15,6 +15,7 @@ from mainstay.snapshot.listing import ListedStorage
 from mainstay.snapshot.manifest import FileRef
 from mainstay.snapshot.object_storage import open_existing
 from mainstay.snapshot.savepoint import UNFINISHED_FILE, is_savepoint, read_savepoint
+from mainstay.snapshot.statistics import read_statistics
 from mainstay.snapshot.survey import Directory, KeptEpoch, survey
 from mainstay.snapshot.survey_checks import Tell, Verdict, verify_epochs, verify_savepoint
 from mainstay.snapshot.survey_orphans import find_orphans, remove_orphans, seems_to_run
@@ -33,6 +34,7 @@ class Request:
     verify: bool = False
     orphans: bool = False
     remove_orphans: bool = False
+    history: int = 0
     as_json: bool = False
 
 
@@ -108,10 +110,12 @@ class _Savepoint(_Report):
 
     def _parts(self) -> None:
         request = self._request
-        if request.epoch is not None or request.orphans or request.remove_orphans:
+        asks_more = request.epoch is not None or request.orphans or request.remove_orphans
+        if asks_more or request.history:
             raise RestoreError(
                 f"{self._place!r} is a savepoint: it holds one epoch, and nothing in it is an "
-                "orphan. Leave out --epoch and --orphans, or name a job's snapshot directory."
+                "orphan. Leave out --epoch, --history and --orphans, or name a job's snapshot "
+                "directory."
             )
         savepoint = read_savepoint(self._storage, self._place)
         self._add(
@@ -153,6 +157,8 @@ class _Snapshots(_Report):
         self._add_directory()
         if epoch is not None:
             self._add_epoch(epoch)
+        if request.history:
+            self._add_history(request.history)
         if request.verify:
             self._add_check(directory.epochs if epoch is None else (epoch,))
         if request.orphans or request.remove_orphans:
@@ -179,6 +185,14 @@ class _Snapshots(_Report):
             lambda: show.show_operators(
                 self._console, f"\nWhat epoch {epoch.epoch} holds", operators
             ),
+        )
+
+    def _add_history(self, most: int) -> None:
+        epochs = read_statistics(self._storage, most)
+        self._add(
+            "history",
+            [asdict(each) for each in epochs],
+            lambda: show.show_history(self._console, epochs),
         )
 
     def _add_check(self, epochs: tuple[KeptEpoch, ...]) -> None:

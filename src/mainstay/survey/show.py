@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timezone
 
 from rich.console import Console
@@ -11,6 +11,7 @@ from rich.text import Text
 
 from mainstay.snapshot.listing import StoredFile
 from mainstay.snapshot.savepoint import Savepoint
+from mainstay.snapshot.statistics import EpochStatistics
 from mainstay.snapshot.survey import AttemptSurvey, Directory, KeptEpoch
 from mainstay.snapshot.survey_checks import Verdict
 from mainstay.snapshot.survey_orphans import Orphans
@@ -123,6 +124,28 @@ def _savepoints(directory: Directory) -> Table:
     for each in directory.savepoints:
         table.add_row(str(each.epoch), each.name)
     return table
+
+
+def show_history(console: Console, epochs: Sequence[EpochStatistics]) -> None:
+    """Epochs that have ended, kept or not, in figures."""
+    if not epochs:
+        console.print(
+            "no statistics are stored yet: a running job stores those of a hundred epochs at a "
+            "time, a job that ends the rest"
+        )
+        return
+    names = ("epoch>", "attempt>", "begun (UTC)", "status", "took>", "size>")
+    measured = ("alignment>", "sync>", "async>")
+    table = _table("Epochs that have ended", *names, *measured, "why")
+    for each in epochs:
+        times = (each.alignment_s, each.sync_s, each.async_s)
+        table.add_row(
+            *(str(each.epoch), str(each.attempt), when(each.triggered_at), each.status),
+            *(f"{each.duration_s:.3f} s", size(each.size_bytes)),
+            *(f"{1000 * time:,.1f} ms" for time in times),
+            each.reason,
+        )
+    console.print(table)
 
 
 # ---------------------------------------------------------------- what an epoch holds

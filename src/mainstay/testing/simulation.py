@@ -2,8 +2,8 @@
 
 Coordinator and workers are the real ones. The scheduler delivers messages in any order that
 keeps each pair's own, runs background work and reports its end at any later time, lets time pass,
-crashes workers and coordinators at any step, and lets the workers of an ended attempt live on
-beside those of the next. The same seed gives the same run.
+crashes workers and coordinators at any step, and lets the workers of an ended attempt, and leaders
+that were replaced, live on beside those that follow. The same seed gives the same run.
 
 ::
 
@@ -130,11 +130,11 @@ class _Cluster:
     leader: _Process
 
     def launch(self, deployment: Deployment) -> None:
-        if self.leader.alive:
+        if self.leader.alive and self.leader is self.simulation.leader:
             self.simulation.launch(deployment)
 
     def end(self, attempt: Attempt) -> None:
-        if self.leader.alive:
+        if self.leader.alive and self.leader is self.simulation.leader:
             self.simulation.stop(attempt)
 
 
@@ -183,6 +183,8 @@ class Simulation:
         asked: list[int | None] = [None] * settings.savepoints + list(settings.rescales)
         self._requests = sorted(((chance.randrange(horizon), n) for n in asked), key=str)
         self._stop_asked_of: Coordinator | None = None
+        self._old_leaders: list[tuple[_Process, Coordinator]] = []
+        self._lives_on = Random(f"leaders-{settings.seed}")
         self._places_asked = 0
         self._start_leader()
 
@@ -190,7 +192,8 @@ class Simulation:
 
     def _ports(self, process: _Process) -> Ports:
         def send(to: int, message: Any) -> None:
-            if not process.alive:
+            is_cut_off = process.address == _LEADER and process is not self.leader
+            if not process.alive or is_cut_off:
                 return
             receiver = _LEADER if to == COORDINATOR else (message.attempt, to)
             self._links.setdefault((process.address, receiver), deque()).append(message)
@@ -201,13 +204,13 @@ class Simulation:
         return self.places.setdefault(place, MemoryStorage())
 
     def _start_leader(self) -> None:
-        self._leader = _Process(_LEADER)
-        self._processes[_LEADER] = self._leader
+        self.leader = _Process(_LEADER)
+        self._processes[_LEADER] = self.leader
         self.coordinator = Coordinator(
             self._job,
             self._options,
-            self._ports(self._leader),
-            _Cluster(self, self._leader),
+            self._ports(self.leader),
+            _Cluster(self, self.leader),
             self._token,
         )
         self.coordinators.append(self.coordinator)
@@ -252,18 +255,37 @@ class Simulation:
             self._note(f"crash worker {process.address}")
             self._kill(process)
             number = process.address[1]
-            leader, attempt = self._leader, Attempt(current)
+            leader, attempt = self.leader, Attempt(current)
             coordinator = self.coordinator
             self.reports.append(
                 (leader, lambda: coordinator.worker_lost(attempt, number, "it was killed"))
             )
         else:
             self._note("crash coordinator")
-            self._kill(self._leader)
+            self._replace_leader()
             for process in self._workers():
                 if process.dies_at_step is None:
                     process.dies_at_step = self.steps + self.random.randrange(400)
             self._start_leader_again()
+
+    def _replace_leader(self) -> None:
+        """The leader dies, or is cut off: nobody hears it and it hears nobody, but it goes on."""
+        if self._lives_on.random() < 0.5:
+            self._kill(self.leader)
+            return
+        self.leader.dies_at_step = self.steps + self._lives_on.randrange(3000)
+        for link in [link for link in self._links if self.leader.address in link]:
+            del self._links[link]
+        self._old_leaders.append((self.leader, self.coordinator))
+
+    def _tick_old_leaders(self) -> None:
+        for process, coordinator in list(self._old_leaders):
+            assert process.dies_at_step is not None
+            if self.steps >= process.dies_at_step:
+                process.alive = False
+                self._old_leaders.remove((process, coordinator))
+            elif self._lives_on.random() < 0.1:
+                coordinator.tick()
 
     def _start_leader_again(self) -> None:
         # The new leader goes on from whatever the log says, or begins as the first one did.
@@ -348,6 +370,7 @@ class Simulation:
             self.random.choice(choices)()
         self._ask_if_due()
         self.coordinator.tick()
+        self._tick_old_leaders()
         self._stop_if_asked()
         if self.settings.check_invariants:
             self._check_invariants()
@@ -372,7 +395,7 @@ class Simulation:
             del self._links[link]
         if process is None:
             return
-        if process is self._leader:
+        if process is self.leader:
             self._note(f"{link[0]} says {_short(message)}")
             self.coordinator.receive(message)
         else:

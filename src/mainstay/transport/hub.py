@@ -18,7 +18,7 @@ from mainstay.errors import ProtocolError
 from mainstay.transport.address import listen
 from mainstay.transport.codec import decode, encode
 from mainstay.transport.keys import AttemptKeys, Doorkeeper, KeyPair, guard
-from mainstay.transport.links import Peer
+from mainstay.transport.links import HANDSHAKE_MS, Peer
 
 _IDENTITY = struct.Struct("<cII")
 _PROGRESS = struct.Struct("<Q")
@@ -102,6 +102,7 @@ class Hub:
             self.socket.sndhwm = self.socket.rcvhwm = 0
             # What is sent to a worker that is gone is dropped: its end is noticed otherwise.
             self.socket.router_mandatory = False
+            self.socket.setsockopt(zmq.HANDSHAKE_IVL, HANDSHAKE_MS)
             guard(self.socket, self._keys)
             self.address = listen(self.socket, host)
             self._closing = closing.pop_all()

@@ -9,6 +9,7 @@ worker, and with it the attempt.
 from __future__ import annotations
 
 import contextlib
+import os
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ _NUMBER = struct.Struct("<I")
 _GREETING = b"G"
 HEARTBEAT_MS = 5000
 SILENCE_MS = 20000
+HANDSHAKE_MS = 5000
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +63,14 @@ class Links:
             self._router = self._socket(zmq.ROUTER)
             closing.callback(self._router.close)
             self._router.router_mandatory = True
+            # A connection that shows no key holds a file descriptor for this long.
+            self._router.setsockopt(zmq.HANDSHAKE_IVL, HANDSHAKE_MS)
             guard(self._router, keys.worker)
             tcp = listen(self._router, host)
             local = local_address() if has_local_sockets() else None
             if local is not None:
+                # Without file descriptors left, ZeroMQ would abort the process on this socket.
+                self._router.setsockopt(zmq.IPC_FILTER_UID, os.getuid())
                 self._router.bind(local)
             self.own = Peer(place, tcp, local)
             self._closing = closing.pop_all()

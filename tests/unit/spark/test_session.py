@@ -13,6 +13,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 from mainstay.errors import SlotsError, SparkSetupError
+from mainstay.spark.reservations import reserve
 from mainstay.spark.session import check_session, local_session, mebibytes
 
 
@@ -39,10 +40,13 @@ class FakeSession:
         java = SimpleNamespace(
             resourceProfileManager=lambda: profiles,
             maxNumConcurrentTasks=lambda profile: self.total,
-            statusTracker=lambda: SimpleNamespace(getExecutorInfos=lambda: infos),
+            statusTracker=lambda: SimpleNamespace(
+                getExecutorInfos=lambda: infos, getJobIdsForGroup=lambda group: []
+            ),
         )
         return SimpleNamespace(
             master=self.master,
+            applicationId="application",
             pythonExec=self.python,
             getConf=lambda: self.settings,
             _jsc=None if self.is_stopped else SimpleNamespace(sc=lambda: java),
@@ -95,6 +99,19 @@ def test_slots_for_queries_count_too() -> None:
         FakeSession(), 3, more_slots=2
     )
     check_session(FakeSession(), 3, more_slots=1)
+
+
+def test_slots_that_another_job_was_promised_are_not_free() -> None:
+    session = FakeSession(total=4)
+    reservation = reserve(session, 3)
+    try:
+        assert "has 4, of which 1 are free" in refusal(session, 2)
+        check_session(session, 1)
+        reservation.change(1)
+        check_session(session, 3)
+    finally:
+        reservation.release()
+    check_session(session, 4)
 
 
 # ---------------------------------------------------------------- memory

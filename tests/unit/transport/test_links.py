@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +18,7 @@ import zmq
 
 from mainstay.errors import LinkError, ProtocolError
 from mainstay.runtime.messages import Attempt, ChannelId, Credit, Data, Epoch, Marker
+from mainstay.transport.address import has_local_sockets
 from mainstay.transport.codec import encode
 from mainstay.transport.keys import AttemptKeys, KeyPair
 from mainstay.transport.links import Links, Peer
@@ -245,3 +249,39 @@ def test_links_that_cannot_listen_leave_nothing_behind(
     monkeypatch.setattr("mainstay.transport.links.listen", refuse)
     with pytest.raises(OSError, match="no ports left"):
         Links(context, 0, "127.0.0.1", "a", keys)
+
+
+# ---------------------------------------------------------------- strangers in numbers
+
+FLOODED = """
+import resource, sys
+soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
+import zmq
+from mainstay.drive.process import settle_process
+from mainstay.transport.keys import AttemptKeys, KeyPair
+from mainstay.transport.links import Links
+settle_process()
+links = Links(zmq.Context(), 0, "127.0.0.1", "place", AttemptKeys.new(KeyPair.new().public))
+print(links.own.local, flush=True)
+sys.stdin.readline()
+print("alive", flush=True)
+"""
+
+
+@pytest.mark.skipif(not has_local_sockets(), reason="there are no Unix sockets without a file here")
+def test_connections_without_a_key_do_not_end_a_worker(closing: ExitStack) -> None:
+    worker = subprocess.Popen(
+        [sys.executable, "-c", FLOODED], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    closing.enter_context(worker)
+    closing.callback(worker.kill)
+    assert worker.stdin is not None
+    assert worker.stdout is not None
+    name = worker.stdout.readline().strip().removeprefix("ipc://@")
+    for _ in range(600):
+        stranger = closing.enter_context(socket.socket(socket.AF_UNIX))
+        stranger.connect(f"\0{name}")
+    worker.stdin.write("\n")
+    worker.stdin.flush()
+    assert worker.stdout.readline() == "alive\n"

@@ -35,6 +35,8 @@ LINGER_S = 0.03
 """How long rows are gathered under load: the more there are, the fewer keys there are for each."""
 WORTHWHILE = 0.65
 """Groups per row above which combining costs more than it saves."""
+OTHER_FORM = 1
+"""The input for rows where partial results are usual, and for those where rows are."""
 PASSED_ON = 16
 """Batches that are passed on as they are before combining is tried again."""
 
@@ -155,7 +157,8 @@ class Combine(Gathering):
 class AggregateByKey(Gathering):
     """Folds what it has gathered into the state and emits a row for each key.
 
-    What comes in are rows of the stream, or, ``combined``, what a ``Combine`` emits.
+    What comes in are rows of the stream, or, ``combined``, what a ``Combine`` emits. A restored
+    snapshot may hold the other of the two, whose key is the ``other_key``.
     """
 
     def __init__(
@@ -165,15 +168,32 @@ class AggregateByKey(Gathering):
         schema: pa.Schema,
         order: tuple[int, ...],
         combined: bool,
+        other_key: KeySpec | None = None,
     ) -> None:
         super().__init__(key, aggregation, schema)
         self._order = order
         self._combined = combined
+        self._other_key = other_key
 
     def open(self, context: OperatorContext) -> None:
         super().open(context)
         assert context.keyed is not None
         self._state: ColumnsHandle = context.keyed.handles[STATE]
+
+    def process(self, batch: pa.RecordBatch, port: int) -> None:
+        if port != OTHER_FORM:
+            super().process(batch, port)
+            return
+        self.flush()
+        self._change_form()
+        super().process(batch, port)
+        self.flush()
+        self._change_form()
+
+    def _change_form(self) -> None:
+        assert self._other_key is not None
+        self._key, self._other_key = self._other_key, self._key
+        self._combined = not self._combined
 
     def partials(self, batch: pa.RecordBatch) -> list[pa.Array]:
         if not self._combined:

@@ -39,7 +39,7 @@ def take_over(storage: Any, leader: str = "B") -> None:
         HASH_ID,
         history.next_epoch,
     )
-    claim_slot(storage, history.next_slot, begin, f"{leader}-claim")
+    claim_slot(storage, history, begin, f"{leader}-claim")
 
 
 # ---------------------------------------------------------------- the good case

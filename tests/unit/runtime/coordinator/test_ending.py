@@ -71,12 +71,12 @@ def test_the_end_is_final_epoch_then_commits_then_the_log_then_the_release(lead:
     assert leader.world.sent(Release) == []
     leader.world.background.drain()
     assert leader.events("create") == [("create", log_slot(1)), ("create", log_slot(2))]
-    assert leader.world.events[-2:] == [
+    assert leader.events("send")[-2:] == [
         ("send", 0, Release(Attempt(1))),
         ("send", 1, Release(Attempt(1))),
     ]
     assert leader.status == "finished"
-    assert read_history(leader.world.storage).records[-1] == Finished(1, 1)
+    assert read_history(leader.world.storage).recent[-1] == Finished(1, 1)
 
 
 def test_the_commit_of_an_older_epoch_is_not_enough(lead: Lead) -> None:

@@ -6,7 +6,6 @@ from typing import Any
 from mainstay.errors import JobFailedError, SavepointError
 from mainstay.runtime.messages import Drain, Release, Trigger
 from mainstay.snapshot.commitlog import read_history
-from mainstay.snapshot.history import Finished
 from mainstay.snapshot.memory_storage import MemoryStorage
 from mainstay.snapshot.savepoint import read_savepoint
 from tests.unit.runtime.coordinator.conftest import plan
@@ -56,8 +55,7 @@ def test_a_stopped_job_is_not_finished_and_goes_on(lead: Lead) -> None:
     stop(leader)
     epoch = acknowledge(leader)
     leader.confirm(epoch)
-    records = read_history(leader.world.storage).records
-    assert not any(isinstance(record, Finished) for record in records)
+    assert not read_history(leader.world.storage).finished
     again = lead("B", restore="latest").run()
     assert again.status == "running"
     assert again.coordinator.attempts[0].restored_from == epoch

@@ -29,7 +29,7 @@ def starts(leader: Any) -> list[tuple[int, int | None]]:
 def take_over(storage: Any) -> None:
     history = read_history(storage)
     begin = Begin(history.next_attempt, "B", None, "lineage", "words", 128, HASH_ID, 50)
-    claim_slot(storage, history.next_slot, begin, "B-claim")
+    claim_slot(storage, history, begin, "B-claim")
 
 
 def test_a_lost_worker_ends_the_attempt_as_a_whole(lead: Lead) -> None:

@@ -8,7 +8,6 @@ import pytest
 from mainstay.errors import DamagedFileError, HistoryExistsError, RestoreError, SavepointError
 from mainstay.runtime.messages import Trigger
 from mainstay.snapshot.commitlog import read_history
-from mainstay.snapshot.history import SavepointTaken
 from mainstay.snapshot.memory_storage import MemoryStorage
 from mainstay.snapshot.savepoint import SAVEPOINT_FILE, UNFINISHED_FILE, read_savepoint
 
@@ -91,8 +90,7 @@ def test_it_is_noted_in_the_log_and_the_next_epoch_is_committed_all_the_same(lea
     leader = lead().run()
     save(leader)
     assert leader.complete() == 2
-    records = read_history(leader.world.storage).records
-    notes = [record for record in records if isinstance(record, SavepointTaken)]
+    notes = read_history(leader.world.storage).savepoints
     assert [(note.name, note.epoch) for note in notes] == [("there", 1)]
     assert leader.epochs() == [1, 2]
 
