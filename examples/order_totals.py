@@ -35,5 +35,7 @@ if __name__ == "__main__":
     print(env.explain())
     job = env.start("order-totals")
     print(job.wait(), out.rows())
+    for line in job.restored:
+        print(line)
     for epoch in job.snapshots():
         print(epoch.epoch, epoch.status, f"{epoch.duration_s:.3f} s", epoch.size_bytes, "bytes")

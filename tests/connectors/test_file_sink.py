@@ -263,7 +263,7 @@ def test_csv_refuses_what_it_has_no_spelling_for(path: Path) -> None:
     sink = FileSink(path, format="csv")
     writer = opened(sink)
     write(writer, rows_to_batch([([1],)], to_schema("many array<int>"), "a test"))
-    with pytest.raises(SinkError, match=r"'many'.*(?i:array<int>).*CSV.*map\(\)"):
+    with pytest.raises(SinkError, match=r"'many'.*(?i:array<int>).*csv.*map\(\)"):
         prepare(writer, 1)
 
 
@@ -362,6 +362,37 @@ def test_columns_that_cannot_be_directories_are_refused(
     writer = opened(FileSink(path, partition_by=columns))
     with pytest.raises(SinkError, match=problem):
         writer.write(rows_to_batch([row], to_schema(schema), "a test"))
+
+
+@pytest.mark.parametrize("make", [FileSink, ParquetSink])
+def test_a_value_that_is_no_file_name_is_refused_at_once(
+    path: Path, make: type[FileSink] | type[ParquetSink]
+) -> None:
+    writer = opened(make(path, partition_by="name"))
+    rows = rows_to_batch([(1, "ä" * 150)], to_schema(SCHEMA), "a test")
+    with pytest.raises(SinkError, match=r"'name'.*too long.*bytes, and 255"):
+        write(writer, rows)
+
+
+@pytest.mark.parametrize("make", [FileSink, ParquetSink])
+def test_a_zero_byte_in_the_name_of_a_directory_is_escaped_as_hive_does(
+    path: Path, make: type[FileSink] | type[ParquetSink]
+) -> None:
+    sink = make(path, partition_by="name")
+    writer = opened(sink)
+    write(writer, rows_to_batch([(1, "a\x00b")], to_schema(SCHEMA), "a test"))
+    sink.commit_epoch(1, prepared(writer, 1))
+    assert [os.path.dirname(name) for name in shown(path)] == ["name=a%00b"]
+    assert tuples(read_committed(path, SCHEMA)) == [(1, "a\x00b")]
+
+
+def test_rows_that_cannot_be_spelled_are_refused_at_once(path: Path) -> None:
+    writer = opened(FileSink(path, format="json"))
+    write(writer, pa.record_batch({"text": pa.array([b"\xff"]).view(pa.string())}))
+    late = writer.prepare(1)
+    assert callable(late)
+    with pytest.raises(SinkError, match="rows cannot be written to"):
+        late()
 
 
 # ---------------------------------------------------------------- merging

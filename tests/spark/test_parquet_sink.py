@@ -25,9 +25,10 @@ SUBTASKS = 2
 class Directory:
     """A sink with subtasks of its own; each epoch has one row from each."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, **options: Any) -> None:
         self.path = path
-        self.sink = ParquetSink(path)
+        self.sink = ParquetSink(path, **options)
+        self.sink.recover(recovery(1))
         self.epochs = 0
         self.writers = [self.writer(subtask) for subtask in range(SUBTASKS)]
 
@@ -85,6 +86,23 @@ def test_spark_sees_all_epochs_after_old_batches_of_the_log_are_gone(
     directory.commit_up_to(141)
     assert not (directory.path / "_spark_metadata" / "0").exists()
     assert read(spark, directory.path) == expected(141)
+
+
+def test_spark_sees_each_row_once_at_every_moment_while_small_files_are_merged(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    directory = Directory(tmp_path / "out", compact="1MiB")
+    directory.commit_up_to(8)
+    before = spark.read.parquet(str(directory.path))
+    for epochs in (9, 10, 18, 19, 20, 31):
+        directory.commit_up_to(epochs)
+        assert read(spark, directory.path) == expected(epochs)
+    assert len(spark.read.parquet(str(directory.path)).inputFiles()) < 31
+    # This one has the listing of before, whose files are kept for it.
+    assert sorted(map(tuple, before.collect())) == expected(8)
+    directory.sink.recover(recovery(2))
+    assert read(spark, directory.path) == expected(31)
+    assert sorted(map(tuple, before.collect())) == expected(8)
 
 
 def test_a_spark_stream_follows_the_commits_and_takes_each_file_once(

@@ -19,12 +19,24 @@ def test_the_first_job_of_the_readme_is_the_example() -> None:
     assert example.endswith(blocks()[0])
 
 
-def test_the_first_job_runs_twice_in_one_directory(tmp_path: Path) -> None:
-    command = [sys.executable, str(ROOT / "examples" / "order_totals.py")]
-    for _ in range(2):
+def test_the_first_job_makes_sense_to_whoever_runs_it_again(tmp_path: Path) -> None:
+    example = (ROOT / "examples" / "order_totals.py").read_text()
+    longer = example.replace('("alice", 2)]', '("alice", 2), ("bob", 4)]')
+    assert longer != example
+    printed = []
+    for number, program in enumerate([example, example, longer]):
+        path = tmp_path / f"program_{number}.py"
+        path.write_text(program)
+        command = [sys.executable, str(path)]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
         assert done.returncode == 0, done.stderr
-        assert "finished" in done.stdout
+        printed.append(done.stdout)
+    first, second, third = printed
+    assert "('bob', 3)" in first
+    assert "finished []\nfinished at epoch 1 on 2" in second
+    assert "UTC; no new input since\n" in second
+    assert "would be rows added at the end of those given to Rows" in second
+    assert "finished [('bob', 7)]\n" in third
 
 
 def test_the_test_of_the_readme_passes() -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -37,10 +38,13 @@ from mainstay.runtime.operators.source import SPLITS, SourceOperator
 from mainstay.runtime.options import RestoreOptions
 from mainstay.runtime.origin import place_of
 from mainstay.runtime.spec import Forward, JobSpec
+from mainstay.snapshot.storage import absolute
+from mainstay.spelling import did_you_mean
 
 Setting = TypeVar("Setting")
 
 
+_STARTS = ("new", "latest", "latest-or-new")
 EMBEDDED = "embedded"
 """In the place of a Spark session: run the job in this process, without Spark."""
 
@@ -63,12 +67,12 @@ class Environment:
         state: str | RocksDB = HEAP,
         allow_pickle: bool = True,
     ) -> None:
-        self.spark = spark
+        self.spark = _checked_spark(spark)
         self.parallelism = whole_number(parallelism, "parallelism")
         self.max_parallelism = whole_number(max_parallelism, "max_parallelism")
         self.mode = mode
         self.snapshots = _expected(snapshots, Snapshots, "snapshots", 'Snapshots("./dir")')
-        self.restart = _expected(restart, Restart, "restart", "Restart()") or Restart()
+        self.restart = _expected(restart, Restart, "restart", "Restart()") or self._restart()
         self.restore = _restore_options(restore, allow_dropped, fall_back)
         self.state = state
         if not isinstance(allow_pickle, bool):
@@ -78,6 +82,10 @@ class Environment:
         check_settings(mode, max_parallelism)
         self._builder = GraphBuilder(parallelism, max_parallelism)
         self._ingests: list[Any] = []
+
+    def _restart(self) -> Restart:
+        """Where somebody sits in front of a job, an error is to be seen and not tried again."""
+        return Restart(max_failures=0) if _is_embedded(self.spark) else Restart()
 
     def source(
         self,
@@ -96,7 +104,7 @@ class Environment:
                 "mainstay.connectors, of your own subclass of mainstay.connectors.Source, or of a "
                 "DataSource of PySpark."
             )
-        schema = getattr(source, "schema", None)
+        schema = _schema_of(source, where)
         if not isinstance(schema, pa.Schema) or checked_schema(schema, where) != schema:
             raise GraphError(
                 f"{where}: the schema of {type(source).__name__} is {schema!r}. It must be a "
@@ -133,7 +141,7 @@ class Environment:
         A job that goes on with another query under the same uid is refused, because it would mix
         the rows of both; ``allow_changed_query`` allows it.
         """
-        if self.spark == EMBEDDED:
+        if _is_embedded(self.spark):
             raise GraphError(
                 f"from_dataframe(uid={uid!r}) needs Spark, and this job runs without: leave out "
                 f"spark={EMBEDDED!r}, or read from one of mainstay.connectors."
@@ -197,7 +205,7 @@ class Environment:
             "restore": self.restore,
             "scaling": _scaling(self.parallelism, plan_at),
         }
-        if self.spark == EMBEDDED:
+        if _is_embedded(self.spark):
             from mainstay.drive.embedded import start_embedded
 
             return start_embedded(name, spec, **settings)
@@ -235,6 +243,32 @@ def _start_on_spark(name: str, spec: JobSpec, session: Any, settings: dict[str, 
     return start_on_spark(name, spec, session=session, **settings)
 
 
+def _schema_of(source: Source, where: str) -> Any:
+    """The schema of a source, which may have to look for it."""
+    try:
+        return getattr(source, "schema", None)
+    except GraphError as error:
+        raise GraphError(f"{where}: {error}") from error
+
+
+def _is_embedded(spark: Any) -> bool:
+    return isinstance(spark, str) and spark == EMBEDDED
+
+
+def _checked_spark(spark: Any) -> Any:
+    """A session has more to it than this, but nothing else has this; ``start`` checks the rest."""
+    if spark is None or _is_embedded(spark):
+        return spark
+    if not isinstance(spark, str) and hasattr(spark, "createDataFrame"):
+        return spark
+    near = isinstance(spark, str) and get_close_matches(spark.lower(), [EMBEDDED], cutoff=0.5)
+    hint = f" Did you mean spark={EMBEDDED!r}?" if near else ""
+    raise GraphError(
+        f"spark={spark!r} must be {EMBEDDED!r}, a SparkSession or None, for a local session of the "
+        f"job's own.{hint}"
+    )
+
+
 def _expected(value: Any, cls: type[Setting], name: str, example: str) -> Setting | None:
     if value is not None and not isinstance(value, cls):
         raise GraphError(f"{name}={value!r} must be a {cls.__name__}, as in {name}={example}.")
@@ -251,23 +285,24 @@ def _origin_of(restore: Any) -> str | None:
     """The place that is meant, where a path or URL was given and not one of the words."""
     if isinstance(restore, os.PathLike):
         restore = os.fspath(restore)
-    if not isinstance(restore, str) or restore in ("new", "latest", "latest-or-new"):
+    if not isinstance(restore, str) or restore in _STARTS:
         return None
     if "://" in restore:
         return restore
     is_path = any(mark and mark in restore for mark in ("/", os.sep, os.altsep, "~"))
     # Absolute, because workers may be started in another directory.
-    return os.path.abspath(os.path.expanduser(restore)) if is_path else None
+    return absolute(restore) if is_path else None
 
 
 def _restore_options(restore: Any, allow_dropped: Any, fall_back: bool) -> RestoreOptions:
     origin = _origin_of(restore)
     start = "new" if restore is None or origin is not None else restore
     is_epoch = isinstance(start, int) and not isinstance(start, bool) and start > 0
-    if not is_epoch and start not in ("new", "latest", "latest-or-new"):
+    if not is_epoch and start not in _STARTS:
         raise GraphError(
             f'restore={restore!r} is unknown. Use "latest", "latest-or-new", the number of an '
             'epoch, the path of a savepoint ("./folder"), or leave it out to start fresh.'
+            f"{did_you_mean(restore, _STARTS)}"
         )
     is_list = isinstance(allow_dropped, list | tuple | set | frozenset)
     if not is_list or not all(isinstance(name, str) and "." in name for name in allow_dropped):

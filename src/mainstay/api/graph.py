@@ -15,6 +15,7 @@ from mainstay.errors import GraphError
 from mainstay.plan.logical import Input, LogicalGraph, LogicalOperator
 from mainstay.runtime.connector import Sink, Source
 from mainstay.runtime.spec import InputSpec, KeySpec, LoopEnd, OperatorFactory
+from mainstay.spelling import did_you_mean
 from mainstay.state.declaration import StateInfo
 
 Connector = TypeVar("Connector", bound=Source | Sink)
@@ -147,7 +148,7 @@ def column_number(schema: pa.Schema, column: Any, where: str) -> int:
         hint = ' Write each column by itself: key_by("a", "b").' if _is_listed(column) else ""
         raise GraphError(
             f"{where}: there is no column {column!r}; the stream has "
-            f"{', '.join(schema.names)}.{hint}"
+            f"{', '.join(schema.names)}.{hint}{did_you_mean(column, schema.names)}"
         )
     return int(number)
 

@@ -70,7 +70,7 @@ class KafkaSettings:
     """Where the brokers are, and what the user has set for the clients."""
 
     servers: str
-    config: Mapping[str, Any] = field(default_factory=dict)
+    config: Mapping[str, Any] = field(default_factory=dict, repr=False)  # it holds passwords
 
     @staticmethod
     def checked(

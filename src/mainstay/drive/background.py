@@ -9,6 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from mainstay.drive.wakeup import Wakeup
+from mainstay.runtime.tracebacks import reportable
 
 Report = Callable[[], None]
 
@@ -24,15 +25,6 @@ def end_threads(pool: ThreadPoolExecutor, within_s: float, *, drop_waiting: bool
     ending.start()
     ending.join(within_s)
     return not ending.is_alive()
-
-
-def as_exception(error: BaseException) -> Exception:
-    """What code of the job raised, also where it is no ordinary error, as one."""
-    if isinstance(error, Exception):
-        return error
-    told = RuntimeError(f"{type(error).__name__}: {error}")
-    told.__cause__ = error
-    return told
 
 
 class ThreadBackground:
@@ -62,9 +54,9 @@ class ThreadBackground:
             if error is None:
                 self._post(lambda: done(future.result()))
             else:
-                # sys.exit() in a connector is its failure, and nobody else's: told, not lost.
-                told = as_exception(error)
-                self._post(lambda: failed(told))
+                # What is no Exception must be heard of as well, or it is waited for without end.
+                reported = reportable(error)
+                self._post(lambda: failed(reported))
 
         if self._is_open:
             self._pool.submit(work).add_done_callback(report)

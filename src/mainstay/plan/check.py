@@ -11,6 +11,7 @@ import cloudpickle
 from mainstay.errors import GraphError
 from mainstay.plan.logical import LogicalGraph, LogicalOperator
 from mainstay.runtime.channel_state import INCOMING, OUTGOING
+from mainstay.spelling import did_you_mean
 from mainstay.state.keygroups import MAX_MAX_PARALLELISM
 from mainstay.state.values import PICKLED
 
@@ -41,7 +42,10 @@ def check_shape(graph: LogicalGraph) -> None:
 def check_settings(mode: str, max_parallelism: int) -> None:
     """Settings that concern no operator in particular."""
     if mode not in MODES:
-        raise GraphError(f"mode={mode!r} is unknown; choose one of {', '.join(MODES)}.")
+        raise GraphError(
+            f"mode={mode!r} is unknown; choose one of {', '.join(MODES)}."
+            + did_you_mean(mode, MODES)
+        )
     if not 1 <= max_parallelism <= MAX_MAX_PARALLELISM:
         raise GraphError(
             f"max_parallelism={max_parallelism} is not within 1 and {MAX_MAX_PARALLELISM}."

@@ -239,16 +239,23 @@ class JobSpec:
             for operator in task.operators:
                 yield task, operator
 
+    def sources(self) -> dict[str, Source]:
+        """The sources by their uids."""
+        found = ((operator.uid, operator.source) for _, operator in self.operators())
+        return {uid: source for uid, source in found if source is not None}
+
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
     """Sizes that trade throughput against latency and memory."""
 
     window_bytes: int = 1 << 22
-    least_window_bytes: int = 1 << 13
+    least_window_bytes: int = 1 << 6
     batch_rows: int = 8192
     slice_s: float = 0.003
-    first_slice_rows: int = 64
+    slice_limit_s: float = 0.1
+    first_piece_rows: int = 8
+    first_slice_rows: int = 16
     max_slice_rows: int = 65536
     flush_s: float = 0.005
     max_chain: int = 8

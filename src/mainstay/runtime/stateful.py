@@ -455,7 +455,12 @@ class StatefulOperator:
             self.chain = SegmentChain.restored(restored.chain)
 
     def close(self) -> None:
+        """The job ends in good order."""
         self.operator.close()
+
+    def release(self) -> None:
+        """Give back what is held."""
+        self.operator.release()
         if self.expiry is not None:
             self.expiry.stop()
         if self.rocksdb is not None:

@@ -15,7 +15,7 @@ from mainstay.errors import SchemaError
 from mainstay.schema.arrays import array_of, check_not_null
 from mainstay.schema.row import Row, row_class
 from mainstay.schema.sizes import halved
-from mainstay.schema.transpose import columns_of
+from mainstay.schema.transpose import columns_of, hint_of
 from mainstay.schema.values import values_of
 
 __all__ = [
@@ -61,7 +61,16 @@ def rows_to_batch(rows: Sequence[Any], schema: pa.Schema, where: str) -> pa.Reco
     arrays = []
     for field, values in zip(schema, columns, strict=True):
         place = f"{where}, column {field.name!r}"
-        array = array_of(values, field.type, place)
+        array = _array(values, field, place, rows)
         check_not_null(array, field, place)
         arrays.append(array)
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _array(values: Sequence[Any], field: pa.Field, place: str, rows: Sequence[Any]) -> pa.Array:
+    try:
+        return array_of(values, field.type, place)
+    except SchemaError as error:
+        # A list of rows may have as many of them as a row has columns.
+        hint = next((hint for hint in map(hint_of, rows) if hint), "")
+        raise (SchemaError(f"{error}{hint}") if hint else error) from error.__cause__

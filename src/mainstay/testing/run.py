@@ -29,12 +29,15 @@ from mainstay.runtime.operators.rows import Make
 from mainstay.runtime.operators.sink import SinkOperator
 from mainstay.runtime.operators.source import SourceOperator
 from mainstay.runtime.options import JobOptions, RestartOptions, SnapshotOptions
+from mainstay.runtime.record_list import RecordList
 from mainstay.runtime.spec import JobSpec, Tuning
 from mainstay.runtime.status import AttemptRecord
 from mainstay.schema import format_schema
 from mainstay.snapshot.memory_storage import MemoryStorage
 from mainstay.snapshot.storage import Storage
+from mainstay.spelling import did_you_mean
 from mainstay.testing.inspect import committed_state
+from mainstay.testing.replacing import ReplacingEnvironment
 from mainstay.testing.simulation import SimulatedClock, Simulation, SimulationSettings
 
 
@@ -63,12 +66,14 @@ class Result:
         return committed_state(self.storage, self.job, uid, name)
 
     @property
-    def snapshots(self) -> list[EpochRecord]:
-        return self.simulation.records
+    def snapshots(self) -> RecordList[EpochRecord]:
+        """The epochs, oldest first, as ``job.snapshots()`` gives them."""
+        return RecordList("epochs", self.simulation.records)
 
     @property
-    def attempts(self) -> list[AttemptRecord]:
-        return self.simulation.attempts
+    def attempts(self) -> RecordList[AttemptRecord]:
+        """The attempts, as ``job.attempts()`` gives them."""
+        return RecordList("attempts", self.simulation.attempts)
 
 
 def run(
@@ -86,10 +91,13 @@ def run(
     """Run a bounded job to its end under a seed.
 
     ``build`` gets an environment and writes the job into it, as the real program would. Sources
-    whose uid is in ``inputs`` are replaced, and every sink is replaced by one in memory. Crashes
+    whose uid is in ``inputs`` are replaced, and what they name (files, servers) need not exist
+    here; every sink is replaced by one in memory. Crashes
     hit workers and the coordinator while the job runs. Raises what made the job fail.
     """
-    environment = Environment(parallelism=parallelism, max_parallelism=max_parallelism, mode=mode)
+    environment = ReplacingEnvironment(
+        inputs or {}, parallelism=parallelism, max_parallelism=max_parallelism, mode=mode
+    )
     build(environment)
     settings = SimulationSettings(seed=seed, storage_faults=storage_faults)
     if crashes:
@@ -141,7 +149,10 @@ def replaced(
     unknown = sorted(set(inputs) - {operator.uid for operator in operators})
     if unknown:
         known = sorted(operator.uid for operator in operators if operator.source is not None)
-        raise GraphError(f"inputs names {unknown}, but the job's sources are {known}.")
+        raise GraphError(
+            f"inputs names {unknown}, but the job's sources are {known}."
+            f"{did_you_mean(unknown[0], known)}"
+        )
     return replace(graph, operators=tuple(operators)), sinks
 
 

@@ -14,14 +14,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from mainstay.errors import RAISED
 from mainstay.runtime.messages import Epoch
-from mainstay.runtime.operators.base import (
-    USER_ERRORS,
-    Operator,
-    OperatorContext,
-    ProcessContext,
-    user_error,
-)
+from mainstay.runtime.operators.base import Operator, OperatorContext, ProcessContext, user_error
 from mainstay.runtime.operators.rows import (
     ROW_FUNCTION_ROWS,
     close_function,
@@ -95,7 +90,7 @@ class KeyedFunction(Operator):
         try:
             where = f"operator {self.context.uid!r}"
             emitted = list(rows_to_batches(rows, self._schema, where))
-        except USER_ERRORS as error:
+        except RAISED as error:
             raise user_error(self.context, error) from error
         for batch in emitted:
             self.out(batch)
@@ -122,8 +117,8 @@ class KeyedRows(KeyedFunction):
         try:
             keys, rows = self._reader.keys_and_rows(batch)
             self.prefetch(keys)
-            out = run_rows(self._function.process, self._view, keys, rows)
-        except USER_ERRORS as error:
+            out = run_rows(self._function.process, self._view, keys, self.pieces(rows))
+        except RAISED as error:
             raise user_error(self.context, error) from error
         finally:
             # What is called between slices must not find the last row's key.
@@ -160,8 +155,8 @@ class CoKeyedRows(KeyedFunction):
             else:
                 keys, rows = reader.keys_and_rows(batch)
                 self.prefetch(keys)
-            out = run_rows(method, self._view, keys, rows)
-        except USER_ERRORS as error:
+            out = run_rows(method, self._view, keys, self.pieces(rows))
+        except RAISED as error:
             raise user_error(self.context, error) from error
         finally:
             self._view.key = NO_KEY
@@ -171,15 +166,18 @@ class CoKeyedRows(KeyedFunction):
 def run_rows(
     method: Any, view: ProcessContext, keys: Iterable[Any], rows: Iterable[Any]
 ) -> list[Any]:
-    """Call a method for each row with its key in place, and gather what it gives."""
+    """Call a method for each row with its key in place, and gather what it gives.
+
+    There may be fewer rows than keys: their operator is to stop early.
+    """
     out: list[Any] = []
     if inspect.isgeneratorfunction(method):
         extend = out.extend
-        for view.key, row in zip(keys, rows, strict=True):
+        for view.key, row in zip(keys, rows, strict=False):
             extend(method(row, view))
         return out
     append = out.append
-    for view.key, row in zip(keys, rows, strict=True):
+    for view.key, row in zip(keys, rows, strict=False):
         result = method(row, view)
         if result.__class__ is tuple:
             append(result)
@@ -233,7 +231,7 @@ class KeyedBatches(KeyedFunction):
             out: list[Any] = []
             if not isinstance(result, pa.RecordBatch):
                 collect(result, out)
-        except USER_ERRORS as error:
+        except RAISED as error:
             raise user_error(self.context, error) from error
         if isinstance(result, pa.RecordBatch):
             self.out(result)

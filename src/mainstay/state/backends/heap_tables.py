@@ -78,6 +78,9 @@ class HeapTable:
     def read(self, key: Any) -> Any:
         return self.home_of(key).get(key)
 
+    def bring(self, keys: Sequence[Any]) -> None:
+        """Many keys are about to be read: all are here."""
+
     def relieve(self) -> None:
         """Go on in shards once there are many keys. Called between slices."""
         if self.live_shards is None and max(len(self.live), len(self.changes)) > SHARD_ABOVE:

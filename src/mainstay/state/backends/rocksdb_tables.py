@@ -75,6 +75,10 @@ class RocksTable:
     def read(self, key: Any) -> Any:
         return self.live[key]
 
+    def bring(self, keys: Sequence[Any]) -> None:
+        """Many keys are about to be read: load them in bulk."""
+        self.live.bring(keys)
+
     def load(self, keys: list[Any]) -> None:
         """Bring rows at hand that are not."""
         raise NotImplementedError
