@@ -203,7 +203,7 @@ def test_state_that_no_array_can_hold_is_read_in_several(
 ) -> None:
     path, states = places[place], ("total", "numbers", "last", "anything", "parities", "recent")
     expected = {state: table_of(path, state, least=1) for state in states}
-    monkeypatch.setattr(sizes, "ARRAY_BYTES", 1000)
+    monkeypatch.setattr(sizes, "ARRAY_BYTES", 4000)
     for state in states:
         found = table_of(path, state, least=1)
         names = [name for name in found.column_names if name != "touched_at"]
