@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from mainstay.connectors.open_part import ROW_GROUP_ROWS
 from mainstay.connectors.part_formats import PartFormat
 from mainstay.errors import SinkError
+from mainstay.schema.sizes import cut
 
 
 def merged(paths: Sequence[str], format: PartFormat) -> tuple[bytes, int]:
@@ -50,11 +51,13 @@ def _merged_parquet(paths: Sequence[str], format: PartFormat) -> tuple[bytes, in
         if tables and not table.schema.equals(tables[0].schema):
             break
         tables.append(table)
-    rows = pa.concat_tables(tables).combine_chunks()
+    rows = pa.concat_tables(tables)
     buffer = io.BytesIO()
     encoder = format.encoder(buffer, rows.schema)
-    for start in range(0, rows.num_rows, ROW_GROUP_ROWS):
-        encoder.write(rows.slice(start, ROW_GROUP_ROWS))
+    for first, after in cut(rows):
+        part = rows.slice(first, after - first).combine_chunks()
+        for start in range(0, part.num_rows, ROW_GROUP_ROWS):
+            encoder.write(part.slice(start, ROW_GROUP_ROWS))
     encoder.close()
     return buffer.getvalue(), len(tables)
 

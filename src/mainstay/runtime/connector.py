@@ -91,6 +91,8 @@ class Source(ABC):
     malformed_column: str | None = None
     """The column of the schema that tells of records which could not be read, if there is one: a
     struct of position, error and raw, null for all others."""
+    keeps_pickles: bool = False
+    """Whether it unpickles what a snapshot holds of its splits."""
     atomic_splits: bool = False
     """Whether a split that was begun is read to its end before a snapshot is taken: for splits
     that would not give the same rows in the same order again."""
@@ -189,6 +191,8 @@ class Sink(ABC):
     """A two-phase sink. Where ``is_global`` is set its commit is one act for the whole job."""
 
     is_global: bool = False
+    keeps_pickles: bool = False
+    """Whether it unpickles what a snapshot holds of its handles."""
 
     def check_schema(self, schema: pa.Schema) -> None:  # noqa: B027 - most take any rows
         """Refuse, with a ``MainstayError``, rows that cannot be written. Called when the job is

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mainstay.api.environment import Environment
+from mainstay.api.graph import of_its_own
 from mainstay.connectors.memory import Memory, Rows
 from mainstay.errors import GraphError
 from mainstay.plan.chained import chain
@@ -167,7 +168,8 @@ def replaced(
             sink = sinks[operator.uid] = make_sink()
             operator = replace(operator, factory=Make(SinkOperator, (sink,)), sink=sink)
         elif operator.uid in inputs:
-            operator = _with_source(operator, inputs[operator.uid])
+            taken = [other.source for other in operators]
+            operator = _with_source(operator, of_its_own(inputs[operator.uid], taken))
         operators.append(operator)
     unknown = sorted(set(inputs) - {operator.uid for operator in operators})
     if unknown:
