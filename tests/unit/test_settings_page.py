@@ -39,7 +39,9 @@ def shown(page: str, name: str) -> dict[str, str]:
     return dict(rows)
 
 
-@pytest.mark.parametrize(("page", "described"), TABLES, ids=lambda each: getattr(each, "__name__", str(each)))
+@pytest.mark.parametrize(
+    ("page", "described"), TABLES, ids=lambda each: getattr(each, "__name__", str(each))
+)
 def test_a_table_of_settings_has_exactly_those_there_are(
     page: str, described: Callable[..., Any]
 ) -> None:
