@@ -32,7 +32,7 @@ from __future__ import annotations
 import asyncio
 import pickle
 
-RAISED = (Exception, asyncio.CancelledError, SystemExit)
+RAISED = (Exception, asyncio.CancelledError, GeneratorExit, SystemExit)
 """What code of others may raise, and is reported. An interrupt is the user's, and is not."""
 
 

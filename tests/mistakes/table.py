@@ -344,8 +344,8 @@ ROWS = (
         "keyed state in open",
         _edit("self.subtask = ctx.subtask", "self.subtask = self.orders.get()"),
         "operator 'counts', subtask …, in open(): … keyed state was used where there is no key: "
-        "open(), close() and a broadcast row have none, … Use it in process(), or keep what "
-        "belongs to no key in an OperatorListState.",
+        "only a row has one, and only until its call of process() returns. … Keep what belongs to "
+        "no key in an OperatorListState.",
         "Use keyed state where there is a row.",
         runs=True,
     ),
@@ -430,6 +430,13 @@ CALLBACKS = (
         ),
         "operator 'counts', subtask …: SystemExit: 3 … line …, in process",
         "Raise an error, or end the job from outside with `job.stop()`.",
+        runs=True,
+    ),
+    Mistake(
+        "next() on an empty iterator",
+        _before("return row.id >= 0", "if row.id % 400 == 310:", "    next(iter([]))"),
+        "operator 'real', subtask …: StopIteration … line …, in is_order",
+        "Give `next` a default: `next(found, None)`.",
         runs=True,
     ),
     Mistake(

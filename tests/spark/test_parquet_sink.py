@@ -129,6 +129,28 @@ def test_a_spark_stream_follows_the_commits_and_takes_each_file_once(
         query.stop()
 
 
+def test_a_spark_stream_takes_a_merged_file_for_new_rows_as_the_page_says(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    directory = Directory(tmp_path / "out", compact="1MiB")
+    directory.commit_up_to(8)
+    frame = spark.readStream.schema("epoch long, subtask int").parquet(str(directory.path))
+    query = (
+        frame.writeStream.format("memory")
+        .queryName("merged")
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .start()
+    )
+    try:
+        query.processAllAvailable()
+        directory.commit_up_to(9)
+        query.processAllAvailable()
+        followed = sorted(map(tuple, spark.table("merged").where("epoch <= 8").collect()))
+        assert followed == sorted(expected(8) * 2)
+    finally:
+        query.stop()
+
+
 def test_spark_sees_an_epoch_once_that_was_committed_twice_and_cleaned_up_after(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -28,7 +28,7 @@ from mainstay.api.stream import Stream
 from mainstay.api.watermark import Watermark
 from mainstay.errors import GraphError, RestoreError
 from mainstay.plan.chained import chain
-from mainstay.plan.check import check_graph, check_settings, check_shape
+from mainstay.plan.check import check_graph, check_no_pickles, check_settings, check_shape
 from mainstay.plan.explain import explain
 from mainstay.plan.logical import LogicalGraph
 from mainstay.plan.physical import expand
@@ -67,6 +67,7 @@ class Environment:
         fall_back: bool = False,
         allow_dropped: Sequence[str] = (),
         state: str | RocksDB = HEAP,
+        allow_pickle: bool = True,
     ) -> None:
         self.spark = _checked_spark(spark)
         self.parallelism = whole_number(parallelism, "parallelism")
@@ -76,6 +77,9 @@ class Environment:
         self.restart = _expected(restart, Restart, "restart", "Restart()") or self._restart()
         self.restore = _restore_options(restore, allow_dropped, fall_back)
         self.state = state
+        if not isinstance(allow_pickle, bool):
+            raise GraphError(f"allow_pickle={allow_pickle!r} must be True or False.")
+        self.allow_pickle = allow_pickle
         self._rocksdb = backend_settings(state)
         check_settings(mode, max_parallelism)
         self._builder = GraphBuilder(parallelism, max_parallelism)
@@ -108,6 +112,7 @@ class Environment:
                 f"{where}: the schema of {type(source).__name__} is {schema!r}. It must be a "
                 "pyarrow.Schema of Spark's types, as mainstay.schema.to_schema(...) gives it."
             )
+        source = self._builder.own(source)
         expected = _expected(watermark, Watermark, "watermark", 'Watermark("at", delay="5s")')
         time = None if expected is None else expected.spec(schema, where)
         operator = self._builder.add(
@@ -165,7 +170,10 @@ class Environment:
 
     def _planned(self, graph: LogicalGraph) -> JobSpec:
         check_graph(graph)
-        return replace(expand(chain(graph)), rocksdb=self._rocksdb)
+        if not self.allow_pickle:
+            check_no_pickles(graph)
+        spec = expand(chain(graph))
+        return replace(spec, rocksdb=self._rocksdb, allow_pickle=self.allow_pickle)
 
     def explain(self) -> str:
         """The logical, the chained and the physical graph as text."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pickle
 from collections import Counter
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
+import cloudpickle
 import pyarrow as pa
 
 from mainstay.api.options import whole_number
@@ -15,6 +17,8 @@ from mainstay.runtime.connector import Sink, Source
 from mainstay.runtime.spec import InputSpec, KeySpec, LoopEnd, OperatorFactory
 from mainstay.spelling import did_you_mean
 from mainstay.state.declaration import StateInfo
+
+Connector = TypeVar("Connector", bound=Source | Sink)
 
 
 class GraphBuilder:
@@ -74,6 +78,13 @@ class GraphBuilder:
         self._uids[operator.uid] = operator
         return operator
 
+    def own(self, connector: Connector) -> Connector:
+        """A source or sink for one operator alone: a copy, if another operator has it already.
+
+        What it remembers at the coordinator, between plans or commits, is that operator's.
+        """
+        return of_its_own(connector, [c for op in self.operators for c in (op.source, op.sink)])
+
     def parallelism_of(self, given: int | None, where: str) -> int:
         """The parallelism of an operator: its own, or that of the job."""
         if given is None:
@@ -109,6 +120,18 @@ class GraphBuilder:
         for check in self.to_check:
             check()
         return LogicalGraph(tuple(self.operators), max_parallelism, mode)
+
+
+def of_its_own(connector: Connector, taken: Iterable[Any]) -> Connector:
+    """The connector itself, or a copy where it is taken."""
+    if not any(connector is other for other in taken):
+        return connector
+    try:
+        copy: Connector = pickle.loads(cloudpickle.dumps(connector))
+    except Exception:
+        # What cannot be copied cannot be shipped: the check of the graph says so and names it.
+        return connector
+    return copy
 
 
 def named(uid: Any, name: str, after: str = "") -> str:

@@ -372,6 +372,7 @@ class Stream:
             sink.check_schema(self.schema)
         except MainstayError as error:
             raise GraphError(f"{self._named('sink', uid)}: {error}") from error
+        sink = self._builder.own(sink)
         self._add(
             "sink",
             Make(SinkOperator, (sink,)),

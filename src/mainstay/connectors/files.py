@@ -338,7 +338,7 @@ def _check_no_merged(paths: Iterable[str]) -> None:
     for path in paths:
         if is_merged(os.path.basename(path)):
             raise SourceError(
-                f"file {path!r} was merged of smaller ones by FileSink(compact=...), and some of "
+                f"file {path!r} was merged of smaller ones by a sink with compact=, and some of "
                 "them may have been read before. Watch, or read again and again, a directory that "
                 "is written without compact=."
             )
@@ -356,8 +356,17 @@ def _mark_of(path: str, size_bytes: int) -> str:
     return f"a file of {size_bytes:,} bytes with the checksum {checksum:08x} at its ends"
 
 
+def _check_is_readable(error: OSError) -> None:
+    """A directory may be absent, or go; one that may not be looked at would seem to be empty."""
+    if isinstance(error, PermissionError):
+        raise SourceError(
+            f"the directory {error.filename!r} cannot be listed: {error}. Grant the permission to "
+            "read it."
+        )
+
+
 def _files_below(path: str) -> Iterator[str]:
-    for directory, inner, names in os.walk(path):
+    for directory, inner, names in os.walk(path, onerror=_check_is_readable):
         inner[:] = [name for name in inner if not name.startswith((".", "_"))]
         yield from (
             os.path.join(directory, name) for name in names if not name.startswith((".", "_"))

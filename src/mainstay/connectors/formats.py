@@ -76,7 +76,7 @@ class Json(Format):
     """Records of one JSON object each. Fields that the schema does not name are left out.
 
     An absent field is null, and so are all columns of a record without a value. Times are texts in
-    ISO 8601, UTC where they have no zone; binary values are base64.
+    ISO 8601, UTC where they have no zone; binary values are base64; a map is an object.
     """
 
     def __init__(self, schema: Any = None) -> None:

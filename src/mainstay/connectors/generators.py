@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 import time
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from collections.abc import Sequence as Several
 from typing import Any
 
@@ -80,7 +80,7 @@ class _Generated(Source):
         ]
 
     def read(self, split: Split, offset: Json | None) -> SplitReader:
-        share = Share(**{name: split.data[name] for name in ("number", "splits", "run", "start")})
+        share = Share.of(split.data)
         ends = [end for end in (self.end, split.data.get("end")) if end is not None]
         rows = share.rows_before(min(ends)) if ends else None
         rate = None if self.rows_per_second is None else self.rows_per_second / share.splits
@@ -162,6 +162,11 @@ class Share:
 
     def __init__(self, number: int, splits: int, run: int, start: int) -> None:
         self.number, self.splits, self.run, self.start = number, splits, run, start
+
+    @staticmethod
+    def of(data: Mapping[str, Any]) -> Share:
+        """The share that the data of a split describes."""
+        return Share(data["number"], data["splits"], data["run"], data["start"])
 
     def id_at(self, position: int) -> int:
         runs, within = divmod(position, self.run)

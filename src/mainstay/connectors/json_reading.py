@@ -178,11 +178,22 @@ class _Literal(str):
 def _rewritten(record: bytes, data_type: pa.DataType) -> bytes:
     try:
         value = json.loads(
-            record, parse_int=_Literal, parse_float=_Literal, parse_constant=_Literal
+            record,
+            parse_int=_Literal,
+            parse_float=_Literal,
+            parse_constant=_Literal,
+            object_pairs_hook=_members,
         )
         return _spelled(value, data_type).encode()
     except (ValueError, RecursionError) as error:
         raise SchemaError(f"a record must hold one JSON object: {error}") from error
+
+
+def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        raise ValueError("a name occurs twice")
+    return members
 
 
 def _spelled(value: Any, data_type: pa.DataType | None) -> str:

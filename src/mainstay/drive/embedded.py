@@ -169,7 +169,8 @@ class EmbeddedJob(JobHandle):
                 self._end(address)
                 return True
             return process.worker.step() or had_mail
-        except RAISED as error:
+        except (*RAISED, KeyboardInterrupt) as error:
+            # This thread gets no signals: an interrupt is of the job's own code, too.
             self._failed(address, error)
             return True
 

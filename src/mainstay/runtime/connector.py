@@ -91,6 +91,8 @@ class Source(ABC):
     malformed_column: str | None = None
     """The column of the schema that tells of records which could not be read, if there is one: a
     struct of position, error and raw, null for all others."""
+    keeps_pickles: bool = False
+    """Whether it unpickles what a snapshot holds of its splits."""
     atomic_splits: bool = False
     """Whether a split that was begun is read to its end before a snapshot is taken: for splits
     that would not give the same rows in the same order again."""
@@ -189,6 +191,8 @@ class Sink(ABC):
     """A two-phase sink. Where ``is_global`` is set its commit is one act for the whole job."""
 
     is_global: bool = False
+    keeps_pickles: bool = False
+    """Whether it unpickles what a snapshot holds of its handles."""
 
     def check_schema(self, schema: pa.Schema) -> None:  # noqa: B027 - most take any rows
         """Refuse, with a ``MainstayError``, rows that cannot be written. Called when the job is
@@ -204,7 +208,8 @@ class Sink(ABC):
         Called on the worker, beside the loop, and again after a failure or a recovery, with
         handles that may have been committed before: committing twice must do no more than
         committing once. An exception leaves the outcome open, and it is tried again until it
-        works; a ``MainstayError`` says that it never will, and the attempt fails. Calls to a
+        works; a ``MainstayError`` says that it never will, as do errors of wrong code such as
+        ``NameError`` and ``TypeError``, and the attempt fails. Calls to a
         target should have a timeout: nobody else can end one.
         """
         raise NotImplementedError(f"{type(self).__name__} needs a commit(self, handles) method")

@@ -237,7 +237,7 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class OutsideProblem:
-    """What a subtask's source or sink waits for outside; None when that is over."""
+    """What a subtask's source, sink or state files wait for outside; None when that is over."""
 
     attempt: Attempt
     uid: str

@@ -98,9 +98,12 @@ class Task:
         self._databases = [member for member in members if member.rocksdb is not None]
         self._told_confirmed = Epoch(0)
         self._told_problems: dict[str, Problem] = {}
-        self._outside = [
-            m.operator for m in members if isinstance(m.operator, SourceOperator | SinkOperator)
+        self._troubled: list[tuple[str, Callable[[float], Problem | None]]] = [
+            (m.uid, m.operator.problem)
+            for m in members
+            if isinstance(m.operator, SourceOperator | SinkOperator)
         ]
+        self._troubled += [(m.uid, m.problem) for m in members if m.backend is not None]
         self._awaited = self._last_cut = Epoch(0)
         self._waiting: list[tuple[Epoch | None, Callable[[], None]]] = []
         """Triggers that wait for the end of a split or of what is replayed, and what came after
@@ -484,8 +487,8 @@ class Task:
             self._tell(Committed(self._attempt, confirmed, self.spec.id, self.subtask))
 
     def _report_problems(self, now: float) -> None:
-        for operator in self._outside:
-            uid, problem = operator.context.uid, operator.problem(now)
+        for uid, ask in self._troubled:
+            problem = ask(now)
             if problem == self._told_problems.get(uid):
                 continue
             self._told_problems.pop(uid, None)

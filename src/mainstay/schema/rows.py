@@ -7,17 +7,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import repeat
-from typing import Any
+from typing import Any, NoReturn
 
 import pyarrow as pa
 
 from mainstay.errors import SchemaError
 from mainstay.schema.arrays import array_of, check_not_null
 from mainstay.schema.row import Row, row_class
+from mainstay.schema.sizes import halved
 from mainstay.schema.transpose import columns_of, hint_of
 from mainstay.schema.values import values_of
 
-__all__ = ["Row", "batch_to_rows", "columns_to_rows", "row_class", "rows_to_batch"]
+__all__ = [
+    "Row",
+    "batch_to_rows",
+    "columns_to_rows",
+    "row_class",
+    "rows_to_batch",
+    "rows_to_batches",
+]
 
 
 def batch_to_rows(batch: pa.RecordBatch, cls: type[Row]) -> list[Row]:
@@ -29,6 +37,18 @@ def batch_to_rows(batch: pa.RecordBatch, cls: type[Row]) -> list[Row]:
 def columns_to_rows(columns: Sequence[list[Any]], count: int, cls: type[Row]) -> Iterator[Row]:
     """Columns of values, each of ``count``, as rows."""
     return map(cls, zip(*columns, strict=True)) if columns else repeat(cls(()), count)
+
+
+def rows_to_batches(rows: Sequence[Any], schema: pa.Schema, where: str) -> Iterator[pa.RecordBatch]:
+    """The rows as batches: one, unless that cannot hold them."""
+
+    def refuse(row: Any) -> NoReturn:
+        raise SchemaError(
+            f"{where}: a row takes more than 2 GiB, which is the most that can be sent or stored. "
+            "Divide it into several rows."
+        )
+
+    return halved(rows, lambda some: rows_to_batch(some, schema, where), refuse)
 
 
 def rows_to_batch(rows: Sequence[Any], schema: pa.Schema, where: str) -> pa.RecordBatch:

@@ -25,6 +25,8 @@ class BatchReaderSource(Source):
     what it was is refused, as far as its ``repr`` tells.
     """
 
+    keeps_pickles = True
+
     may_block = True
     new_input = "partitions after those that were read"
 

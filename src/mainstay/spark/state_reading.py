@@ -237,7 +237,8 @@ class StateSlice:
         """What is kept in these key-groups, as it is shown."""
         storage, columns = open_existing(self.place), self.columns
         try:
-            parts = [table for ref in self.chain for table in self._rows(storage, ref)]
+            read = (table for ref in self.chain for table in self._rows(storage, ref))
+            parts = [part for table in read for part in table.in_arrays()]
         except DamagedFileError as error:
             raise DamagedFileError(
                 f"{columns.label} at {self.place!r}: {error} If a job is running there, it may "

@@ -28,6 +28,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPa
 
 from mainstay.errors import GraphError
 from mainstay.schema import format_schema, format_type
+from mainstay.schema.sizes import cut
 from mainstay.spark.launcher import ship_package
 from mainstay.spark.session import check_python, is_local_master
 from mainstay.spark.state_columns import StateColumns
@@ -236,7 +237,10 @@ class StateReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[Any]:
         assert isinstance(partition, StatePartition)
         if partition.part is not None:
-            yield from partition.part.read().combine_chunks().to_batches(BATCH_ROWS)
+            table = partition.part.read()
+            for first, after in cut(table):
+                rows = table.slice(first, after - first).combine_chunks()
+                yield from rows.to_batches(BATCH_ROWS)
 
 
 class FilteredStateReader(StateReader):

@@ -321,8 +321,9 @@ class AggregatingState(StateDeclaration):
 class OperatorListState(StateDeclaration):
     """A list per subtask, not per key. Its elements are what a rescale moves.
 
-    ``split`` deals the elements out over the new subtasks, ``union`` gives all of them to every
-    subtask, ``broadcast`` expects every subtask to hold the same list and gives each a copy.
+    ``split`` deals the elements out over the new subtasks. ``union`` does too, and shows all of
+    them to every subtask until that replaces its list; each is stored by the one that has it.
+    ``broadcast`` expects every subtask to hold the same list and gives each a copy.
     The list is copied when a snapshot is taken, which costs time in its length: keep it short.
     """
 

@@ -24,9 +24,10 @@ class NoKey:
 
     def __hash__(self) -> int:
         raise MainstayError(
-            "keyed state was used where there is no key: open(), close() and a broadcast row have "
-            "none, and a function over batches uses get_many and put_many. Use it in process(), "
-            "or keep what belongs to no key in an OperatorListState."
+            "keyed state was used where there is no key: only a row has one, and only until its "
+            "call of process() returns. open(), close(), on_snapshot_complete(), other threads and "
+            "broadcast rows have none, and a function over batches uses get_many and put_many. "
+            "Keep what belongs to no key in an OperatorListState."
         )
 
 

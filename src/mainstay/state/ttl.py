@@ -81,7 +81,8 @@ class StampedType(ValueType):
 
     def from_array(self, column: pa.Array | pa.ChunkedArray) -> list[Any]:
         if isinstance(column, pa.ChunkedArray):
-            column = column.combine_chunks()
+            # Not combined: together they may be more than one array can hold.
+            return [kept for chunk in column.chunks for kept in self.from_array(chunk)]
         stamps, values = column.flatten()
         pairs = zip(stamps.to_pylist(), self.inner.from_array(values), strict=True)
         return [None if pair[0] is None else pair for pair in pairs]

@@ -215,6 +215,18 @@ def added(source: Source) -> Any:
     return ms.Environment().source(source, uid="in")
 
 
+def test_a_directory_that_may_not_be_listed_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: str) -> Any:
+        raise PermissionError(13, "Permission denied", path)
+
+    source = Files(tmp_path, schema=SCHEMA, watch=True)
+    monkeypatch.setattr("os.scandir", refuse)
+    with pytest.raises(SourceError, match=r"cannot be listed.*Permission denied"):
+        source.plan(frozenset())
+
+
 def test_no_matching_file_is_an_error_that_names_the_pattern(tmp_path: Path) -> None:
     with pytest.raises(GraphError, match=r"'in'.*no file matches.*orders.*Correct the path"):
         added(Files(str(tmp_path / "orders-*.parquet")))

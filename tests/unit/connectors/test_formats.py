@@ -212,3 +212,9 @@ def test_json_reads_what_it_has_no_type_for_at_every_depth(ddl: str, text: str, 
     else:
         found = row[0] if not isinstance(value, tuple) else tuple(row[0])
         assert found == value
+
+
+def test_a_name_that_occurs_twice_is_malformed_however_the_record_is_read() -> None:
+    record = b'{"a":1.5,"a":2.5,"b":"NaN"}'
+    assert sorted(Json("a double").decode([record]).errors) == [0]
+    assert sorted(Json("a double, m map<string,int>").decode([record]).errors) == [0]

@@ -35,6 +35,7 @@ class Recorder:
 
     uid = "op"
     rocksdb = None
+    backend = None
     max_slice_rows = None
     expiry: Any = None
 

@@ -26,7 +26,7 @@ from mainstay.runtime.operators.rows import (
     open_function,
 )
 from mainstay.runtime.spec import KeySpec
-from mainstay.schema import batch_to_rows, columns_to_rows, row_class, rows_to_batch, values_of
+from mainstay.schema import batch_to_rows, columns_to_rows, row_class, rows_to_batches, values_of
 from mainstay.state.codes import codes_of, grouped
 from mainstay.state.keyed import NO_KEY
 from mainstay.state.values import Keys
@@ -88,10 +88,12 @@ class KeyedFunction(Operator):
         if not rows:
             return
         try:
-            batch = rows_to_batch(rows, self._schema, f"operator {self.context.uid!r}")
+            where = f"operator {self.context.uid!r}"
+            emitted = list(rows_to_batches(rows, self._schema, where))
         except RAISED as error:
             raise user_error(self.context, error) from error
-        self.out(batch)
+        for batch in emitted:
+            self.out(batch)
 
     def on_complete(self, epoch: Epoch) -> None:
         notify_function(self._function, epoch, self.context)
@@ -118,6 +120,9 @@ class KeyedRows(KeyedFunction):
             out = run_rows(self._function.process, self._view, keys, self.pieces(rows))
         except RAISED as error:
             raise user_error(self.context, error) from error
+        finally:
+            # What is called between slices must not find the last row's key.
+            self._view.key = NO_KEY
         self.emit_rows(out)
 
 
@@ -153,6 +158,8 @@ class CoKeyedRows(KeyedFunction):
             out = run_rows(method, self._view, keys, self.pieces(rows))
         except RAISED as error:
             raise user_error(self.context, error) from error
+        finally:
+            self._view.key = NO_KEY
         self.emit_rows(out)
 
 

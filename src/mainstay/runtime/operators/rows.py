@@ -18,7 +18,7 @@ from mainstay.runtime.operators.base import (
     bind_states,
     user_error,
 )
-from mainstay.schema import batch_to_rows, format_schema, row_class, rows_to_batch
+from mainstay.schema import batch_to_rows, format_schema, row_class, rows_to_batch, rows_to_batches
 
 ROW_FUNCTION_ROWS = 2048
 
@@ -38,10 +38,12 @@ class RowOperator(Operator):
             out = self.results(self.pieces(batch_to_rows(batch, self._row)))
             if not out:
                 return
-            emitted = rows_to_batch(out, self._schema, f"operator {self.context.uid!r}")
+            where = f"operator {self.context.uid!r}"
+            emitted = list(rows_to_batches(out, self._schema, where))
         except RAISED as error:
             raise user_error(self.context, error) from error
-        self.out(emitted)
+        for each in emitted:
+            self.out(each)
 
     def results(self, rows: Iterable[Any]) -> list[Any]:
         raise NotImplementedError
@@ -51,7 +53,9 @@ class MapRows(RowOperator):
     """One row out for each row in."""
 
     def results(self, rows: Iterable[Any]) -> list[Any]:
-        return list(map(self._function, rows))
+        function = self._function
+        # Not map(), which takes a StopIteration of the function for the end of the rows.
+        return [function(row) for row in rows]
 
 
 class FlatMapRows(RowOperator):

@@ -68,9 +68,11 @@ class SinkOperator(Operator):
         self._state = context.lists[HANDLES.name]
         self._prepared = [Prepared(unit.epoch, unit.handle) for unit in self._state.get()]
         self._backlog.open(context.background, context.clock)
-        self._writer = self._sink.open(
-            SinkContext(context.uid, context.subtask, context.attempt, context.lineage)
-        )
+        where = SinkContext(context.uid, context.subtask, context.attempt, context.lineage)
+        try:
+            self._writer = self._sink.open(where)
+        except RAISED as error:
+            raise self._broken("opened", error) from error
         if self._prepared:
             self._complete = Epoch(max(prepared.epoch for prepared in self._prepared))
             if not self._sink.is_global:
