@@ -93,7 +93,10 @@ class JobHandle:
                 self._close()
         except BaseException as error:
             self._crash = error
-            _log.error("the drive of job %r broke", self.name, exc_info=error)
+            if threading.main_thread().is_alive():
+                _log.error("the drive of job %r broke", self.name, exc_info=error)
+            else:  # the program has ended, and with it the threads that the job needs
+                self._abandon()
         finally:
             atexit.unregister(self._abandon)
             self._has_ended.set()

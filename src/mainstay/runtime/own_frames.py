@@ -32,7 +32,7 @@ def _trimmed(method: Callable[..., Any]) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
             return method(*args, **kwargs)
-        except MainstayError as error:
+        except (MainstayError, KeyboardInterrupt) as error:
             if not are_full() and not isinstance(error, ProtocolError):
                 trim(error)
             raise
