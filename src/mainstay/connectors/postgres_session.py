@@ -23,12 +23,15 @@ from mainstay.runtime.connector import UnavailableError
 from mainstay.state.durations import seconds
 
 CONNECT_S = 10
+RAW = "SQL_ASCII"
+"""The encoding of a database that keeps whatever bytes it is given."""
 PAUSE_S = 0.5
 """How long a server that is away is left alone; nobody tells when it is back."""
 
 # Values are read and written as text: it has to mean the same on every server. What was
 # acknowledged must be durable, or a complete epoch could be lost with the server.
 _SETTINGS = """
+SET client_encoding = 'UTF8';
 SET TimeZone = 'UTC';
 SET DateStyle = 'ISO, YMD';
 SET bytea_output = 'hex';
@@ -109,6 +112,7 @@ class Server:
             "keepalives_count": 3,
             **given,
             "application_name": name,
+            "client_encoding": "UTF8",
         }
         with reported(self, error):
             connection = _limited_connection().connect(**settings, autocommit=True)
@@ -129,6 +133,8 @@ class Session:
         self.server = server
         self.name = name
         self.pid: int = connection.info.backend_pid
+        self.encoding: str = connection.info.parameter_status("server_encoding") or "UTF8"
+        """How the database keeps texts. They travel as UTF-8, whatever it is."""
         self.is_broken = False
         """Whether a call has failed or was cut off, so that the server may still be at it."""
         self._connection = connection
@@ -165,7 +171,17 @@ class Session:
             copy.write(data)
 
     def copy_out(self, statement: Any) -> bytes:
-        """``COPY ... TO STDOUT``."""
+        """``COPY ... TO STDOUT``. What a database without an encoding gives may be no UTF-8."""
+        if self.encoding != RAW:
+            return self._copy_out(statement)
+        # The server would refuse all rows for one text, and not say which.
+        statement = statement.as_bytes(self._connection)
+        self.run(f"SET client_encoding = '{RAW}'")
+        data = self._copy_out(statement)
+        self.run("SET client_encoding = 'UTF8'")
+        return data
+
+    def _copy_out(self, statement: Any) -> bytes:
         with self.using(), self._connection.cursor() as cursor, cursor.copy(statement) as copy:
             return b"".join(copy)
 

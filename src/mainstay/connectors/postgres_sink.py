@@ -23,13 +23,13 @@ from typing import Any
 import pyarrow as pa
 
 from mainstay.connectors.postgres_columns import (
+    Column,
     check_columns,
     columns_of,
     composed,
     definitions,
     identifier,
     joined,
-    to_csv,
 )
 from mainstay.connectors.postgres_fence import (
     Fence,
@@ -41,6 +41,7 @@ from mainstay.connectors.postgres_fence import (
     text_of,
 )
 from mainstay.connectors.postgres_session import Server, Session, driver, table_name
+from mainstay.connectors.postgres_writing import copy_rows
 from mainstay.connectors.transactions import TransactionId, owner_of
 from mainstay.connectors.two_phase import TwoPhaseSink
 from mainstay.errors import FencedError, SinkError
@@ -83,7 +84,8 @@ class _Known:
     """What this process has seen of the server, and need not look at again."""
 
     tokens: dict[tuple[str, int], str] = field(default_factory=dict)
-    checked: set[pa.Schema] = field(default_factory=set)
+    columns: dict[pa.Schema, dict[str, Column]] = field(default_factory=dict)
+    """The table's, for each schema that was seen to fit."""
     has_slots: bool = False
 
 
@@ -136,7 +138,7 @@ class PostgresSink(TwoPhaseSink[Transaction]):
             transaction.schema = batch.schema
         names = joined(batch.schema.names)
         copy = composed("COPY {} ({}) FROM STDIN (FORMAT csv)", identifier(self.table), names)
-        session.copy_in(copy, to_csv(batch))
+        copy_rows(session, copy, batch, self._known.columns[batch.schema], self._where())
         transaction.rows += batch.num_rows
 
     def pre_commit(self, transaction: Transaction) -> bytes:
@@ -196,7 +198,7 @@ class PostgresSink(TwoPhaseSink[Transaction]):
         self._known.has_slots = True
 
     def _check_table(self, session: Session, schema: pa.Schema) -> None:
-        if schema in self._known.checked:
+        if schema in self._known.columns:
             return
         columns = columns_of(session, self.table)
         if columns is None and self.create:
@@ -210,7 +212,7 @@ class PostgresSink(TwoPhaseSink[Transaction]):
                 "schema with PostgresSink(..., create=True)."
             )
         check_columns(schema, columns, self._where())
-        self._known.checked.add(schema)
+        self._known.columns[schema] = columns
 
     # ------------------------------------------------------------ commits and recovery
 
