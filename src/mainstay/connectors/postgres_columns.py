@@ -18,7 +18,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.csv
 
-from mainstay.connectors.postgres_session import Session, driver
+from mainstay.connectors.postgres_driver import driver
+from mainstay.connectors.postgres_session import Session
 from mainstay.errors import SinkError
 from mainstay.schema import format_type
 

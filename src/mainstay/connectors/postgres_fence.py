@@ -23,7 +23,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from mainstay.connectors.postgres_columns import composed, identifier
-from mainstay.connectors.postgres_session import Server, Session, driver
+from mainstay.connectors.postgres_driver import driver
+from mainstay.connectors.postgres_session import Server, Session
 from mainstay.errors import FencedError, RestoreError, SinkError
 from mainstay.runtime.connector import UnavailableError
 

@@ -1,9 +1,8 @@
 """Sessions with a PostgreSQL server: how they are opened, limited in time, and broken off.
 
 Every call has a time limit, because nobody else can end one: when it is over the call fails, and
-whoever made it tries again. What a server refuses for good (a value that
-does not fit, a missing table) is an error that ends the attempt; all else may heal, and is an
-``UnavailableError``.
+whoever made it tries again. What a server refuses for good is an error that ends the attempt; all
+else may heal, and is an ``UnavailableError`` (``postgres_refusals``).
 """
 
 from __future__ import annotations
@@ -13,11 +12,13 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
+from mainstay.connectors.postgres_driver import driver
+from mainstay.connectors.postgres_refusals import is_final, is_refused_login, message
 from mainstay.errors import GraphError, MainstayError
 from mainstay.runtime.connector import UnavailableError
 from mainstay.state.durations import seconds
@@ -40,18 +41,6 @@ SET idle_in_transaction_session_timeout = 0;
 SELECT set_config('synchronous_commit', 'on', false)
 WHERE current_setting('synchronous_commit') = 'off'
 """
-
-
-def driver() -> Any:
-    """The module ``psycopg``."""
-    try:
-        import psycopg
-    except ImportError as error:
-        raise GraphError(
-            f"PostgreSQL needs psycopg, which cannot be imported ({error}). Install it with "
-            "pip install 'mainstay[postgres]'."
-        ) from error
-    return psycopg
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +103,7 @@ class Server:
             "application_name": name,
             "client_encoding": "UTF8",
         }
-        with reported(self, error):
+        with reported(self, error, is_refused_login):
             connection = _limited_connection().connect(**settings, autocommit=True)
             connection.limit_s = self.timeout_s
             session = Session(self, connection, name, error)
@@ -244,29 +233,17 @@ def _limited_connection() -> Any:
 
 
 @contextmanager
-def reported(server: Server, error: type[Exception]) -> Iterator[None]:
+def reported(
+    server: Server,
+    error: type[Exception],
+    is_refusal: Callable[[Exception], bool] = is_final,
+) -> Iterator[None]:
     """Turn the driver's errors into those that the runtime knows."""
-    psycopg = driver()
-    final = (
-        psycopg.DataError,
-        psycopg.IntegrityError,
-        psycopg.ProgrammingError,
-        psycopg.NotSupportedError,
-    )
     try:
         yield
-    except final as refused:
-        raise error(f"{server}: {message(refused)}") from refused
-    except psycopg.Error as broken:
-        raise UnavailableError(f"{server}: {message(broken)}") from broken
-
-
-def message(error: Exception) -> str:
-    """What the server says, in one line."""
-    diagnosis = getattr(error, "diag", None)
-    detail = diagnosis.message_detail if diagnosis is not None else None
-    text = " ".join(str(error).split())
-    return f"{text} ({detail})" if detail and detail not in text else text
+    except driver().Error as cause:
+        kind = error if is_refusal(cause) else UnavailableError
+        raise kind(f"{server}: {message(cause)}") from cause
 
 
 def table_name(given: Any, where: str) -> tuple[str, ...]:

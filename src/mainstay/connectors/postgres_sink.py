@@ -31,6 +31,7 @@ from mainstay.connectors.postgres_columns import (
     identifier,
     joined,
 )
+from mainstay.connectors.postgres_driver import driver
 from mainstay.connectors.postgres_fence import (
     Fence,
     define,
@@ -40,7 +41,7 @@ from mainstay.connectors.postgres_fence import (
     session_name,
     text_of,
 )
-from mainstay.connectors.postgres_session import Server, Session, driver, table_name
+from mainstay.connectors.postgres_session import Server, Session, table_name
 from mainstay.connectors.postgres_writing import copy_rows
 from mainstay.connectors.transactions import TransactionId, owner_of
 from mainstay.connectors.two_phase import TwoPhaseSink

@@ -25,6 +25,7 @@ import pyarrow as pa
 from mainstay.api.options import whole_number
 from mainstay.connectors.malformed import Malformed, settle
 from mainstay.connectors.postgres_columns import Column, columns_of, composed, identifier
+from mainstay.connectors.postgres_driver import driver
 from mainstay.connectors.postgres_fence import text_of
 from mainstay.connectors.postgres_horizon import Horizon
 from mainstay.connectors.postgres_reading import (
@@ -36,7 +37,7 @@ from mainstay.connectors.postgres_reading import (
     sorted_out,
     texts_of,
 )
-from mainstay.connectors.postgres_session import Server, Session, driver, table_name
+from mainstay.connectors.postgres_session import Server, Session, table_name
 from mainstay.errors import GraphError, SourceError
 from mainstay.runtime.connector import Json, Polled, Source, Split, SplitReader
 from mainstay.schema import to_schema

@@ -32,6 +32,7 @@ from mainstay.connectors.postgres_columns import (
     identifier,
     joined,
 )
+from mainstay.connectors.postgres_driver import driver
 from mainstay.connectors.postgres_fence import (
     Fence,
     define,
@@ -40,13 +41,7 @@ from mainstay.connectors.postgres_fence import (
     session_name,
     text_of,
 )
-from mainstay.connectors.postgres_session import (
-    Server,
-    Session,
-    column_names,
-    driver,
-    table_name,
-)
+from mainstay.connectors.postgres_session import Server, Session, column_names, table_name
 from mainstay.connectors.postgres_writing import copy_rows
 from mainstay.connectors.transactions import owner_of
 from mainstay.errors import GraphError, SinkError

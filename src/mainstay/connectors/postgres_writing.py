@@ -16,7 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mainstay.connectors.postgres_columns import MODIFIER_BASE, Column, as_plain, to_csv
-from mainstay.connectors.postgres_session import RAW, Session, driver
+from mainstay.connectors.postgres_driver import driver
+from mainstay.connectors.postgres_session import RAW, Session
 from mainstay.errors import SinkError
 
 NAME_BYTES = 63
