@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mainstay.errors import GraphError
+from mainstay.masking import refuse_login
 from mainstay.runtime.options import RestartOptions, SnapshotOptions
 from mainstay.state.durations import seconds
 
@@ -37,6 +38,7 @@ class Snapshots:
             raise GraphError(
                 f'Snapshots({self.dir!r}) needs a directory or URL, as in Snapshots("./snapshots").'
             )
+        refuse_login(os.fspath(self.dir), GraphError)
         self.parsed()
 
     def parsed(self) -> SnapshotOptions:

@@ -30,6 +30,7 @@ from mainstay.connectors.delta_writer import DeltaWriter
 from mainstay.connectors.hive_partitions import columns_of
 from mainstay.connectors.transactions import owner_of
 from mainstay.errors import GraphError, SinkError
+from mainstay.masking import refuse_login
 from mainstay.runtime.connector import Sink, SinkContext, SinkWriter
 from mainstay.snapshot.storage import NotFound, Storage
 
@@ -60,6 +61,7 @@ class DeltaSink(Sink):
         text = os.fspath(uri)
         if not text:
             raise GraphError("DeltaSink(''): give the path or the URL of a table.")
+        refuse_login(text, GraphError)
         is_url = "://" in text
         self.uri = text if is_url else os.path.abspath(os.path.expanduser(text))
         self.partition_by = columns_of(partition_by, "DeltaSink")

@@ -18,8 +18,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from mainstay.connectors.postgres_driver import driver
+from mainstay.connectors.postgres_dsn import problem_with, secrets_in
 from mainstay.connectors.postgres_refusals import is_final, is_refused_login, message
 from mainstay.errors import GraphError, MainstayError
+from mainstay.masking import masked
 from mainstay.runtime.connector import UnavailableError
 from mainstay.state.durations import seconds
 
@@ -43,29 +45,31 @@ WHERE current_setting('synchronous_commit') = 'off'
 """
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Server:
     """Where a server is. The password is part of the DSN and must not get into messages."""
 
     dsn: str
     timeout_s: float
 
+    def __repr__(self) -> str:
+        return f"Server({self})"
+
     @staticmethod
     def checked(dsn: Any, timeout: str | float, where: str) -> Server:
         """The server that a job's author means; ``where`` is the class that was given it."""
-        psycopg = driver()
+        driver()
         if not isinstance(dsn, str) or not dsn.strip():
             raise GraphError(
-                f"{where}({dsn!r}): the first argument is how to connect, as in "
+                f"{where}: the first argument must be a text that says how to connect, as in "
                 '"postgresql://user@host/database" or "host=... dbname=...".'
             )
-        try:
-            psycopg.conninfo.conninfo_to_dict(dsn)
-        except psycopg.Error as error:
+        problem = problem_with(dsn)
+        if problem is not None:
             raise GraphError(
-                f"{where}: the connection string cannot be understood: {str(error).strip()}. Write "
+                f"{where}: the connection string cannot be understood: {problem}. Write "
                 '"postgresql://user@host/database" or "host=... dbname=...".'
-            ) from None
+            )
         return Server(dsn, seconds(timeout, "timeout", positive=True))
 
     def __str__(self) -> str:
@@ -243,7 +247,10 @@ def reported(
         yield
     except driver().Error as cause:
         kind = error if is_refusal(cause) else UnavailableError
-        raise kind(f"{server}: {message(cause)}") from cause
+        told = message(cause)
+        shown = masked(told, secrets_in(server.dsn))
+        # A traceback would show the driver's words.
+        raise kind(f"{server}: {shown}") from (cause if shown == told else None)
 
 
 def table_name(given: Any, where: str) -> tuple[str, ...]:

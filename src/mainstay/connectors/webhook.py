@@ -23,6 +23,7 @@ from urllib.parse import SplitResult, urlsplit
 from mainstay.connectors.json_rows import json_rows
 from mainstay.connectors.write_ahead import Delivery, WriteAheadSink
 from mainstay.errors import GraphError, SinkError
+from mainstay.masking import masked, masked_url, secrets_of
 from mainstay.runtime.connector import UnavailableError
 from mainstay.state.durations import seconds
 
@@ -60,6 +61,8 @@ class Webhook(WriteAheadSink):
         self.batch_rows = batch_rows
         self.headers = dict(headers or {})
         self.timeout_s = seconds(timeout, "timeout", positive=True)
+        self._shown = masked_url(url) if isinstance(url, str) else type(url).__name__
+        """How messages name the service: its URL without what only it may know."""
         self._check()
         self._sent: dict[str, int] = {}
         """How many requests of a delivery were answered, of the last deliveries."""
@@ -69,7 +72,7 @@ class Webhook(WriteAheadSink):
         parts = urlsplit(self.url) if isinstance(self.url, str) else None
         if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
             raise GraphError(
-                f"Webhook({self.url!r}): give the http or https URL of a service, as in "
+                f"Webhook({self._shown!r}): give the http or https URL of a service, as in "
                 '"https://example.com/orders".'
             )
         if parts.username is not None:
@@ -91,7 +94,9 @@ class Webhook(WriteAheadSink):
     def deliver(self, delivery: Delivery) -> None:
         if _clock() < self._closed_until:
             wait_s = self._closed_until - _clock()
-            raise UnavailableError(f"{self.url} asked not to be called for another {wait_s:.0f} s")
+            raise UnavailableError(
+                f"{self._shown} asked not to be called for another {wait_s:.0f} s"
+            )
         done = self._sent.get(delivery.key, 0)
         with closing(self._connection(urlsplit(self.url))) as connection:
             for number, body in enumerate(self._bodies(delivery)):
@@ -122,13 +127,14 @@ class Webhook(WriteAheadSink):
             response = connection.getresponse()
             answer = response.read()
         except http.client.HTTPException as error:
-            raise UnavailableError(f"{self.url}: {type(error).__name__}: {error}") from error
+            raise UnavailableError(f"{self._shown}: {type(error).__name__}: {error}") from error
         if not 200 <= response.status < 300:
             raise self._refused(response, answer)
 
     def _refused(self, response: http.client.HTTPResponse, answer: bytes) -> Exception:
-        shown = answer[:SHOWN_BYTES].decode(errors="replace")
-        told = f"{self.url} answered {response.status} {response.reason}: {shown!r}"
+        text = answer[:SHOWN_BYTES].decode(errors="replace")
+        shown = masked(text, secrets_of(self.headers))
+        told = f"{self._shown} answered {response.status} {response.reason}: {shown!r}"
         if response.status in RETRIED or response.status >= 500:
             self._closed_until = _clock() + _wait_s(response.headers.get("Retry-After"))
             return UnavailableError(told)

@@ -14,7 +14,8 @@ from mainstay.drive.problems import ProblemLog
 from mainstay.drive.progress import ProgressLine
 from mainstay.drive.restores import RestoreLog
 from mainstay.drive.scaling import Scaling
-from mainstay.errors import JobFailedError
+from mainstay.errors import JobFailedError, SavepointError
+from mainstay.masking import refuse_login
 from mainstay.runtime.coordinator import Coordinator
 from mainstay.runtime.epochs import EpochRecord
 from mainstay.runtime.halting import Done
@@ -135,6 +136,7 @@ class JobHandle:
         savepoint may still be finished.
         """
         place = os.fspath(path)
+        refuse_login(place, SavepointError)
         self._ask(lambda done: self.coordinator.savepoint(place, done), timeout)
         return place
 
@@ -152,6 +154,7 @@ class JobHandle:
         of a bounded job: operators emit what they hold back.
         """
         place = None if path is None else os.fspath(path)
+        refuse_login(place or "", SavepointError)
         self._ask(lambda done: self.coordinator.stop(place, done, drain=drain), timeout)
         self._thread.join(timeout)
         return place
