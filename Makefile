@@ -10,13 +10,21 @@ STAMP := $(VENV)/.installed
 CODE := $(wildcard src tests benchmarks examples)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format bench soak clean
+.PHONY: help demo quick test lint format bench soak clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
 
 demo: $(STAMP) ## run the demonstration
 	$(BIN)/python -m mainstay.demo
+
+# What is left out runs for long, measures, or starts a JVM; two processes are what two cores hold.
+SEEDED := tests/simulation/test_seeds.py::test_every_input_counts_exactly_once_whatever_a_seed_does
+QUICK := tests/unit tests/property --ignore=tests/unit/bench --ignore-glob='tests/unit/test_bench*' \
+	'$(SEEDED)[0]' '$(SEEDED)[20]' '$(SEEDED)[40]'
+
+quick: lint ## lint, the unit tests and some seeds: two minutes on two cores
+	$(BIN)/python -m pytest -n 2 -m 'not soak and not spark and not services' $(QUICK)
 
 test: lint ## lint, then every test but the soak
 	$(BIN)/python -m pytest -n auto --dist loadgroup

@@ -32,8 +32,7 @@ if __name__ == "__main__":
         restore="latest-or-new",
     )
     build(env, orders, out)
-    print(env.explain())
     job = env.start("order-totals")
-    print(job.wait(), out.rows())
-    for epoch in job.snapshots():
-        print(epoch.epoch, epoch.status, f"{epoch.duration_s:.3f} s", epoch.size_bytes, "bytes")
+    print(job.wait(), sorted(out.rows()))
+    for line in job.restored:
+        print(line)

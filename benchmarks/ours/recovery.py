@@ -17,7 +17,8 @@ from benchmarks.ours.setting import Setting
 from benchmarks.ours.visits import PageTotals, checked, loaded_job
 from benchmarks.report import Table, count, median, millis
 from mainstay.bench.running import await_epoch, await_true, complete_epochs, environment, start
-from mainstay.drive.remote_job import Recovery, RemoteJob
+from mainstay.drive.remote_job import RemoteJob
+from mainstay.runtime.status import Recovery
 
 KILLS = 3
 STEPS = (3, 2, 1)

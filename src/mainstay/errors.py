@@ -22,18 +22,41 @@
     ├── JobFailedError          the restart strategy gave up; the cause is attached
     └── ProtocolError           a rule of the runtime was broken: a bug in Mainstay
 
-A message says what happened, to which named thing, and what to do next.
+A message says what happened, to which named thing, and what to do next. Each error also says
+whether a restart may heal what it tells of (``is_final``): a job is not started again after one
+that says no. A single error may say otherwise than its class.
 """
 
 from __future__ import annotations
+
+import asyncio
+import pickle
+
+RAISED = (Exception, asyncio.CancelledError, GeneratorExit, SystemExit)
+"""What code of others may raise, and is reported. An interrupt is the user's, and is not."""
 
 
 class MainstayError(Exception):
     """The base of every error raised by Mainstay itself."""
 
+    is_final: bool = False
+    """Whether somebody has to change something first: no restart heals it."""
+    is_final_at_start: bool = False
+    """The same, for a job that has not completed an epoch yet: nothing says that it ever works."""
+
+
+def brief(error: BaseException) -> str:
+    """What an error says in one line. Those of Mainstay need no name of a class before it."""
+    line = str(error).strip().partition("\n")[0]
+    if isinstance(error, MainstayError) and line:
+        return line
+    return f"{type(error).__name__}: {line}" if line else type(error).__name__
+
 
 class GraphError(MainstayError):
     """The program describes no runnable dataflow; the message names the operator."""
+
+    is_final = True
 
 
 class SchemaError(GraphError):
@@ -43,26 +66,55 @@ class SchemaError(GraphError):
 class StateTypeError(MainstayError, TypeError):
     """A value does not fit the type that a state was declared with."""
 
+    is_final = True
+
 
 class UserFunctionError(MainstayError):
-    """A function of the job's author raised an exception."""
+    """A function of the job's author raised an exception.
 
-    def __init__(self, uid: str, subtask: int, summary: str, user_traceback: str) -> None:
-        super().__init__(uid, subtask, summary, user_traceback)
+    ``user_traceback`` has the frames of the author's code alone. ``hook`` is the method of the
+    function where it was not called for a row, such as ``open``.
+    """
+
+    def __init__(
+        self, uid: str, subtask: int, summary: str, user_traceback: str, hook: str = ""
+    ) -> None:
+        super().__init__(uid, subtask, summary, user_traceback, hook)
         self.uid = uid
         self.subtask = subtask
         self.summary = summary
         self.user_traceback = user_traceback
+        self.hook = hook
+        self._original: BaseException | bytes | None = None
+        self.is_final_at_start = hook == "open"
+
+    @property
+    def original(self) -> BaseException | None:
+        """The exception itself; None where it could not be sent from the worker."""
+        if isinstance(self._original, bytes):
+            try:
+                self._original = pickle.loads(self._original)
+            except Exception:
+                # Its class may be known on the workers alone.
+                self._original = None
+        found = self._original
+        return found if isinstance(found, BaseException) else None
+
+    @original.setter
+    def original(self, error: BaseException | bytes | None) -> None:
+        """The exception, or the pickle of it, which is read when somebody asks."""
+        self._original = error
 
     def __str__(self) -> str:
-        return (
-            f"operator {self.uid!r}, subtask {self.subtask}: {self.summary}\n"
-            f"The function's own traceback:\n{self.user_traceback}"
-        )
+        where = f", in {self.hook}()" if self.hook else ""
+        head = f"operator {self.uid!r}, subtask {self.subtask}{where}: {self.summary}"
+        return f"{head}\n{self.user_traceback}".rstrip()
 
 
 class RestoreError(MainstayError):
     """Stored state does not fit the job that is to be restored from it."""
+
+    is_final = True
 
 
 class HistoryExistsError(RestoreError):
@@ -92,21 +144,32 @@ class FencedError(MainstayError):
 class LinkError(MainstayError):
     """A connection between processes of a job broke, or could not be made."""
 
+    is_hearsay: bool = False
+    """Whether it only says that another process is gone, which something else knows more of."""
+
 
 class SparkSetupError(MainstayError):
     """The Spark session, or the machine, is not set up for the job."""
+
+    is_final = True
 
 
 class SlotsError(SparkSetupError):
     """The Spark application has too few free slots for the job's workers."""
 
+    is_final = False
+
 
 class SourceError(MainstayError):
     """A source cannot be planned or read."""
 
+    is_final = True
+
 
 class SinkError(MainstayError):
     """A sink cannot be written or committed."""
+
+    is_final = True
 
 
 class JobFailedError(MainstayError):

@@ -59,13 +59,14 @@ def _assignment(found: re.Match[str]) -> str:
     return f"{found[1]}{found[2]}{MASK}" if is_secret(found[1]) else found[0]
 
 
-def masked_url(url: str) -> str:
-    """A web address: also without the values of its query, and without parts like tokens."""
+def masked_url(url: Any) -> str:
+    """A web address: also without its query, and without parts like tokens."""
+    if not isinstance(url, str):
+        return f"a {type(url).__name__}"
     # Without a scheme it is no address, but may have been meant for one.
     bare = url if "://" in url else re.sub(r"^[^@]*@", f"{MASK}@", url)
-    address, mark, query = masked(bare).partition("?")
-    values = re.sub(r"=[^&]*", f"={MASK}", query) if "=" in query else MASK
-    return f"{_TOKEN.sub(MASK, address)}{mark}{values if mark else ''}"
+    address, mark, _ = masked(bare).partition("?")
+    return f"{_TOKEN.sub(MASK, address)}{'?…' if mark else ''}"
 
 
 def masked_settings(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,10 +6,12 @@ import json
 import threading
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from mainstay.connectors import Delivery, UnavailableError
@@ -112,8 +114,6 @@ def service() -> Iterator[Service]:
 
 
 def delivery(*ids: int, epoch: int = 1) -> Delivery:
-    import pyarrow as pa
-
     batch = rows_to_batch([(id, None) for id in ids], to_schema("id long, note string"), "a test")
     return Delivery("job", "out", 1, 0, epoch, pa.Table.from_batches([batch]))
 
@@ -256,6 +256,14 @@ def test_a_service_that_is_not_there_is_out_of_reach() -> None:
         ({"format": "xml"}, "format='xml'.*json, jsonl"),
         ({"batch_rows": 0}, "batch_rows=0"),
         ({"headers": {"X": 1}}, "'X' and its value"),
+        ({"headers": {"Authorization": "secret\n"}}, r"'Authorization' has a line end.*strip"),
+        ({"headers": {"Authorization": "secret…"}}, r"'Authorization' has a line end"),
+        ({"headers": {"X Y": "secret"}}, "'X Y' is no name"),
+        ({"url": "https://host/a b?secret"}, "without spaces"),
+        ({"url": "https://host:port/?secret"}, "http or https"),
+        ({"url": "https://[host/?secret"}, "http or https"),
+        ({"url": "ftp://me:secret@host/x"}, "http or https"),
+        ({"url": "https://host/ö?secret"}, "%XX"),
         ({"timeout": "soon"}, "timeout='soon'"),
     ],
 )
@@ -263,6 +271,23 @@ def test_wrong_arguments_are_graph_errors(arguments: dict[str, Any], problem: st
     with pytest.raises(GraphError, match=problem) as raised:
         Webhook(**{"url": "http://host/", **arguments})
     assert "secret" not in str(raised.value)
+
+
+def test_what_is_asked_of_a_service_is_not_shown(service: Service) -> None:
+    service.answers = [400, 503]
+    sink = Webhook(f"{service.url}?token=secret", headers={"Authorization": "secret"})
+    for error in (SinkError, UnavailableError):
+        with pytest.raises(error, match=r"http://.*\?… answered") as raised:
+            sink.commit([delivery(1).to_bytes()])
+        assert "secret" not in str(raised.value)
+    assert "secret" not in repr(sink)
+
+
+def test_rows_that_json_has_no_spelling_for_end_the_attempt(service: Service) -> None:
+    rows = pa.table({"at": pa.array([2**62], pa.timestamp("us", tz="UTC"))})
+    sent = replace(delivery(1), rows=rows)
+    with pytest.raises(SinkError, match="rows cannot be sent to"):
+        Webhook(service.url).commit([sent.to_bytes()])
 
 
 # ---------------------------------------------------------------- in a job

@@ -143,6 +143,9 @@ class StoppedClock:
     def wall(self) -> float:
         return self.now
 
+    def cpu(self) -> float:
+        return self.now
+
 
 @dataclass
 class OpenBackend:

@@ -102,7 +102,7 @@ def contents(backend: Any, key: Any) -> dict[str, Any]:
     }
 
 
-EMPTY = {"value": None, "items": None, "by_page": {}, "total": None, "average": None}
+EMPTY = {"value": None, "items": [], "by_page": {}, "total": None, "average": None}
 
 
 def group_of(key: Any, key_type: str = "string") -> int:
@@ -185,7 +185,7 @@ def test_updating_a_list_with_nothing_clears_it(open_backend, nothing):
     state = backend.at("a").items
     state.add(1)
     state.update(nothing)
-    assert state.get() is None
+    assert state.get() == []
     assert backend.contents("items") == {}
 
 
@@ -193,7 +193,7 @@ def test_extending_a_list_by_nothing_does_nothing(open_backend):
     backend = open_backend({"items": ListState("long")})
     state = backend.at("a").items
     state.extend([])
-    assert state.get() is None
+    assert state.get() == []
     assert backend.freeze().segments == ()
     state.add(1)
     state.extend(())

@@ -82,7 +82,7 @@ def filled(number: int) -> dict[str, Any]:
 EMPTY = {
     "value": None,
     "anything": None,
-    "items": None,
+    "items": [],
     "by_page": {},
     "total": None,
     "mean": None,
@@ -146,6 +146,26 @@ def test_elements_of_a_list_and_entries_of_a_map_expire_one_by_one(open_backend:
     assert states.items.get() == ["new"]
     assert dict(states.by_page.items()) == {"new": (2,)}
     assert list(states.by_page.keys()) == ["new"]
+    assert (len(states.by_page), "old" in states.by_page) == (1, False)
+    with pytest.raises(KeyError):
+        states.by_page["old"]
+    assert backend.states.items.get_many(["a", "b"]) == [["new"], []]
+    assert backend.states.by_page.get_many(["a", "b"]) == [{"new": (2,)}, {}]
+
+
+def test_to_ask_how_many_or_whether_prolongs_nothing(open_backend: OpenBackend):
+    backend = open_backend(all_kinds(Ttl("1 day", update="read")))
+    states = backend.at("a")
+    states.by_page.put("page", (1,))
+    open_backend.clock.now += DAY / 2
+    assert (len(states.by_page), "page" in states.by_page, list(states.by_page)) == (
+        1,
+        True,
+        ["page"],
+    )
+    open_backend.clock.now += DAY / 2
+    assert len(states.by_page) == 0
+    assert not states.by_page
 
 
 def test_a_reduction_begins_anew_after_the_old_one_has_expired(open_backend: OpenBackend):

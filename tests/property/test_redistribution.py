@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mainstay.state.declaration import OperatorListState
-from mainstay.state.operator import to_units, values_in
+from mainstay.state.operator import OperatorList, to_units, values_in
 from mainstay.state.redistribution import redistribute
 
 Lists = list[dict[str, list[str]]]
@@ -70,3 +72,67 @@ def test_broadcast_gives_each_a_copy_whoever_had_none(elements, old, parallelism
 def test_a_second_restore_at_the_same_parallelism_moves_nothing(old, parallelism):
     once = moved(old, parallelism, "split")
     assert moved(once, parallelism, "split") == once
+
+
+def restarted(own: list[list[str]], parallelism: int) -> list[OperatorList]:
+    """The lists of new subtasks, from what the old ones had of their own."""
+    info = OperatorListState("string", redistribute="union").info()
+    stored = [{"a": to_units(info, each)} for each in own]
+    lists = []
+    for units in redistribute(stored, parallelism):
+        lists.append(OperatorList(info))
+        lists[-1].restore(units["a"])
+    return lists
+
+
+@settings(deadline=None, max_examples=100)
+@given(
+    st.lists(st.lists(st.text(max_size=3), max_size=6), min_size=1, max_size=5),
+    st.lists(st.tuples(parallelisms, st.lists(st.text(max_size=3), max_size=2)), max_size=5),
+)
+def test_an_element_of_a_union_exists_once_however_often_and_wide_it_is_restored(own, restarts):
+    expected = Counter(element for each in own for element in each)
+    for parallelism, added in restarts:
+        lists = restarted(own, parallelism)
+        for each in lists:
+            assert each.get() == [element for part in own for element in part]
+        lists[0].extend(added)
+        expected.update(added)
+        own = [each.copy_units() for each in lists]
+        assert Counter(element for each in own for element in each) == expected
+
+
+@settings(deadline=None, max_examples=50)
+@given(
+    st.lists(st.lists(st.text(max_size=3), max_size=6), min_size=1, max_size=5),
+    parallelisms,
+)
+def test_a_union_in_which_each_subtask_keeps_what_is_its_own_loses_nothing(own, parallelism):
+    everything = sorted(element for each in own for element in each)
+    lists = restarted(own, parallelism)
+    for number, each in enumerate(lists):
+        # Whose an element is has nothing to do with who had it in its share.
+        each.update([e for e in each.get() if len(e) % parallelism == number])
+        assert each.get() == each.copy_units()
+    assert sorted(element for each in lists for element in each.copy_units()) == everything
+
+
+def test_what_is_added_to_a_union_comes_behind_what_was_restored():
+    first, second = restarted([["a"], ["b"]], 2)
+    first.add("c")
+    assert first.get() == ["a", "b", "c"]
+    assert first.copy_units() == ["a", "c"]
+    second.clear()
+    assert second.get() == second.copy_units() == []
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.lists(st.text(max_size=3), max_size=6), parallelisms, st.lists(parallelisms, max_size=5))
+def test_a_broadcast_list_is_the_same_however_often_and_wide_it_is_restored(
+    elements, parallelism, restarts
+):
+    info = OperatorListState("string", redistribute="broadcast").info()
+    copies = [{"a": to_units(info, elements)}] * parallelism
+    for new in restarts:
+        copies = redistribute(copies, new)
+        assert [values_in(info, each["a"]) for each in copies] == [elements] * new

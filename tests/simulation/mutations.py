@@ -22,6 +22,7 @@ from mainstay.runtime.messages import EndOfInput, Marker
 from mainstay.runtime.operators.sink import SinkOperator
 from mainstay.runtime.operators.source import ReadingSplit
 from mainstay.runtime.output import OutputChannel
+from mainstay.runtime.pace import Pace
 from mainstay.runtime.savepoints import Savepoints
 from mainstay.runtime.stateful import Cut, StatefulOperator
 from mainstay.runtime.task import Task
@@ -274,6 +275,38 @@ def a_marker_overtakes_rows() -> Iterator[None]:
             self._enqueue(element)
 
     with patch.object(OutputChannel, "send_control", overtaking):
+        yield
+
+
+@mutation
+def what_is_left_of_a_slice_forgotten() -> Iterator[None]:
+    with patch.object(Pace, "resume", lambda self, max_rows: self._rests.clear()):
+        yield
+
+
+@mutation
+def rows_that_a_source_took_back_are_not_read_again() -> Iterator[None]:
+    def lost(self: Any, place: int) -> int:
+        self._rests.pop(place, None)
+        return 0
+
+    with patch.object(Pace, "give_back", lost):
+        yield
+
+
+@mutation
+def a_marker_overtakes_what_is_left_of_a_slice() -> Iterator[None]:
+    right = Task.step
+
+    def markers_first(self: Any) -> bool:
+        if self._pace.has_rest and self._step_control():
+            return True
+        return right(self)
+
+    with (
+        patch.object(Task, "step", markers_first),
+        patch.object(Pace, "finish", lambda self, max_rows: None),
+    ):
         yield
 
 

@@ -12,6 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from random import Random
 from typing import Any
 from unittest.mock import patch
@@ -367,6 +368,9 @@ class Scenario:
     settings: SimulationSettings
     puts_off: bool
     restores_savepoint: bool
+    starts: int = 1
+    """How often the job is started until it has read all its rows. Each start but the last has a
+    part of them and runs to its end: it finishes, or is stopped."""
 
     @property
     def make_sink(self) -> Callable[[], Any]:
@@ -397,6 +401,13 @@ class Scenario:
         return replace(
             scenario, mode="unaligned", snapshots=snapshots, tuning=tuning, puts_off=False
         )
+
+    @staticmethod
+    def started_again(seed: int) -> Scenario:
+        """The same in several starts: the job finishes, gets more rows, and is started again."""
+        random = Random(f"starts-{seed}")
+        scenario = random.choice([Scenario.of, Scenario.of, Scenario.looped])(seed)
+        return replace(scenario, starts=random.randint(2, 4), splits=random.choice([1, 1, 2, 3]))
 
     @staticmethod
     def of(seed: int) -> Scenario:
@@ -434,6 +445,8 @@ class Scenario:
                 batch_rows=random.choice([1, 4, 32]),
                 first_slice_rows=random.randint(1, 6),
                 max_slice_rows=6,
+                slice_limit_s=Random(f"limit-{seed}").choice([0.0, 0.1]),
+                first_piece_rows=Random(f"piece-{seed}").choice([1, 2]),
                 flush_s=0.001,
                 max_chain=random.choice([1, 2, 8]),
             ),
@@ -469,12 +482,20 @@ class Outcome:
     """What a savepoint that was taken on the way comes to when a job is restored from it."""
 
 
+def cuts(scenario: Scenario) -> list[int]:
+    """How many of the rows there are at each start."""
+    return [n * scenario.rows // scenario.starts for n in range(1, scenario.starts + 1)]
+
+
 def rows_for(scenario: Scenario, name: str, first_id: int) -> list[tuple[Any, ...]]:
     random = Random(f"{scenario.seed}-{name}")
     rows = []
-    bounds = [n * scenario.rows // scenario.splits for n in range(scenario.splits + 1)]
-    for split in range(scenario.splits):
-        for place in range(bounds[split], bounds[split + 1]):
+    bounds = [0]
+    for before, after in pairwise([0, *cuts(scenario)]):
+        splits = range(1, scenario.splits + 1)
+        bounds += [before + n * (after - before) // scenario.splits for n in splits]
+    for split, (first, last) in enumerate(pairwise(bounds)):
+        for place in range(first, last):
             # Skewed: the first key gets about half of the rows.
             key = 0 if random.random() < 0.5 else random.randrange(scenario.keys)
             number = first_id + place
@@ -509,10 +530,17 @@ def _play(scenario: Scenario, crash_free: bool) -> Outcome:
     _, names = BUILT[scenario.graph]
     given = {name: rows_for(scenario, name, 1000 * n) for n, name in enumerate(names, 1)}
     kind = BlockingRows if scenario.blocking else CoarseRows
-    sources = {name: kind(ROW, rows, splits=scenario.splits) for name, rows in given.items()}
+    starts = [
+        {name: kind(ROW, rows[:cut], splits=scenario.splits) for name, rows in given.items()}
+        for cut in cuts(scenario)
+    ]
     given = {name: given[name] for name in COUNTED.get(scenario.graph, names)}
-    run = Run(scenario, sources, given)
+    run = Run(scenario, starts[0], given)
     settings = scenario.settings
+    for number, sources in enumerate(starts[1:], 1):
+        play_to_its_end(run, settings, crash_free)
+        run.sources = sources
+        settings = replace(settings, seed=scenario.seed + 1_000_000 * number)
     if crash_free:
         settings = replace(settings, crashes=0, storage_faults=0, savepoints=0, rescales=())
         return run.stage(scenario.parallelism, replace(settings, stop_at_step=None))
@@ -525,9 +553,23 @@ def _play(scenario: Scenario, crash_free: bool) -> Outcome:
         parallelism = scenario.rescaled_to or parallelism
         settings = replace(settings, stop_at_step=None)
     outcome = run.stage(parallelism, settings)
+    if scenario.starts > 1:
+        check_nothing_is_new(run, parallelism, settings)
     if settings.savepoints and outcome.simulation.savepoints:
         return replace(outcome, restored=run.restored(outcome.simulation.savepoints[0]))
     return outcome
+
+
+def play_to_its_end(run: Run, settings: SimulationSettings, crash_free: bool) -> None:
+    """A start that is not the last: with what there is to read so far, until it has ended."""
+    scenario = run.scenario
+    if crash_free:
+        settings = replace(settings, crashes=0, storage_faults=0, savepoints=0, rescales=())
+    if crash_free or scenario.splits > 1:
+        # Where a job stops before it has planned, its rows are divided otherwise the next time.
+        settings = replace(settings, stop_at_step=None)
+    run.stage(scenario.parallelism, settings)
+    run.move(scenario.restores_savepoint and settings.stop_with_savepoint)
 
 
 class Run:
@@ -558,13 +600,14 @@ class Run:
 
     def stage(self, parallelism: int, settings: SimulationSettings) -> Outcome:
         graph, sinks = self.graph(parallelism)
-        start = "latest-or-new" if self.origin is None else "new"
+        origin = None if self.storage.list("log/") else self.origin
+        start = "latest-or-new" if origin is None else "new"
         options = JobOptions(
             name="job",
             lineage="job",
             snapshots=self.scenario.snapshots,
             restart=RestartOptions(max_failures=200, backoff_s=0.005, max_backoff_s=0.05),
-            restore=RestoreOptions(start, origin=self.origin),
+            restore=RestoreOptions(start, origin=origin),
             tuning=self.scenario.tuning,
         )
         simulation = Simulation(
@@ -604,6 +647,16 @@ class Run:
         fork.places, fork.origin = self.places, savepoint
         settings = SimulationSettings(seed=self.scenario.seed, max_steps=60_000)
         return fork.stage(1 + self.scenario.seed % 5, settings)
+
+
+def check_nothing_is_new(run: Run, parallelism: int, settings: SimulationSettings) -> None:
+    """A job that has finished with all its rows ends at once when it is started again."""
+    before = {path: run.storage.read(path) for path in run.storage.list("")}
+    simulation = run.stage(parallelism, settings).simulation
+    assert simulation.coordinator.status is Status.FINISHED, simulation.story()
+    assert not simulation.attempts, simulation.story()
+    assert "no new input since" in simulation.coordinator.report[0]
+    assert {path: run.storage.read(path) for path in run.storage.list("")} == before
 
 
 def merge_memories(first: Any, second: Any) -> None:

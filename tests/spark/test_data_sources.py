@@ -23,7 +23,8 @@ import tests.spark.feeds as feeds_module
 from mainstay.connectors import Memory, Polled, SinkContext, Source, Split, SplitReader
 from mainstay.drive.embedded import EmbeddedJob
 from mainstay.drive.remote_job import RemoteJob
-from mainstay.errors import GraphError, SinkError, SourceError
+from mainstay.errors import GraphError, RestoreError, SinkError, SourceError
+from mainstay.runtime.splits import SplitBook
 from mainstay.snapshot.object_storage import open_storage
 from mainstay.spark import stream_writer_sink
 from mainstay.spark.data_source_ranges import Range, Reached, before_the_last, last_range, reached
@@ -39,6 +40,7 @@ from tests.spark.feeds import (
     Book,
     FailingBook,
     Feed,
+    Ids,
     OldFeed,
     Queue,
     Table,
@@ -286,6 +288,26 @@ def test_a_batch_is_read_once_through_a_crash(tmp_path: Path, deterministic: boo
     assert len(job.attempts()) == 2
     assert shelf.ids() == IDS
     assert written_down(tmp_path, build) == IDS
+
+
+def test_a_batch_that_is_started_again_has_the_partitions_that_are_new() -> None:
+    class Growing(Table):
+        def reader(self, schema: Any) -> Any:
+            reader = super().reader(schema)
+            reader.partitions = lambda: [Ids(n, n + 1) for n in range(int(self.options["count"]))]
+            return reader
+
+    def planned(table: Any, notes: Any) -> tuple[list[str], Any]:
+        book = SplitBook(1, bounded=True, notes=notes, plan_again=True)
+        ((*new,),) = book.assign(pyspark_source(table).plan(book.seen))
+        return [split.id for split in new], book.notes()
+
+    first, notes = planned(Growing({"count": "2"}), None)
+    assert planned(Growing({"count": "2"}), notes)[0] == []
+    second, notes = planned(Growing({"count": "5"}), notes)
+    assert (len(first), len(second)) == (2, 3)
+    with pytest.raises(RestoreError, match="has changed since it was read: it was Ids"):
+        planned(Table({"count": "600"}), notes)
 
 
 def rest_of(source: Source, split: Split, offset: Any) -> list[int]:

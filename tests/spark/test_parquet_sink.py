@@ -25,9 +25,10 @@ SUBTASKS = 2
 class Directory:
     """A sink with subtasks of its own; each epoch has one row from each."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, **options: Any) -> None:
         self.path = path
-        self.sink = ParquetSink(path)
+        self.sink = ParquetSink(path, **options)
+        self.sink.recover(recovery(1))
         self.epochs = 0
         self.writers = [self.writer(subtask) for subtask in range(SUBTASKS)]
 
@@ -87,6 +88,23 @@ def test_spark_sees_all_epochs_after_old_batches_of_the_log_are_gone(
     assert read(spark, directory.path) == expected(141)
 
 
+def test_spark_sees_each_row_once_at_every_moment_while_small_files_are_merged(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    directory = Directory(tmp_path / "out", compact="1MiB")
+    directory.commit_up_to(8)
+    before = spark.read.parquet(str(directory.path))
+    for epochs in (9, 10, 18, 19, 20, 31):
+        directory.commit_up_to(epochs)
+        assert read(spark, directory.path) == expected(epochs)
+    assert len(spark.read.parquet(str(directory.path)).inputFiles()) < 31
+    # This one has the listing of before, whose files are kept for it.
+    assert sorted(map(tuple, before.collect())) == expected(8)
+    directory.sink.recover(recovery(2))
+    assert read(spark, directory.path) == expected(31)
+    assert sorted(map(tuple, before.collect())) == expected(8)
+
+
 def test_a_spark_stream_follows_the_commits_and_takes_each_file_once(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -107,6 +125,28 @@ def test_a_spark_stream_follows_the_commits_and_takes_each_file_once(
             followed = sorted(map(tuple, spark.table("followed").collect()))
             assert followed == expected(epochs)
             directory.sink.commit_epoch(directory.epochs, uncommitted)
+    finally:
+        query.stop()
+
+
+def test_a_spark_stream_takes_a_merged_file_for_new_rows_as_the_page_says(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    directory = Directory(tmp_path / "out", compact="1MiB")
+    directory.commit_up_to(8)
+    frame = spark.readStream.schema("epoch long, subtask int").parquet(str(directory.path))
+    query = (
+        frame.writeStream.format("memory")
+        .queryName("merged")
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .start()
+    )
+    try:
+        query.processAllAvailable()
+        directory.commit_up_to(9)
+        query.processAllAvailable()
+        followed = sorted(map(tuple, spark.table("merged").where("epoch <= 8").collect()))
+        assert followed == sorted(expected(8) * 2)
     finally:
         query.stop()
 

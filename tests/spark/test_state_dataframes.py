@@ -13,7 +13,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import mainstay as ms
-from mainstay.errors import GraphError, RestoreError, SavepointError, StateTypeError
+from mainstay.errors import (
+    GraphError,
+    RestoreError,
+    SavepointError,
+    SparkSetupError,
+    StateTypeError,
+)
 from tests.spark.states import build, numbers_by_key, start, stopped_half_way
 from tests.unit.drive.test_embedded import (
     HALF,
@@ -126,6 +132,8 @@ def test_the_data_source_is_read_with_options(spark: Any, half_way: HalfWay) -> 
     assert by_key(frame, "total") == {key: sum(numbers) for key, numbers in BY_KEY.items()}
     with pytest.raises(Exception, match="needs the option 'state'"):
         spark.read.format("mainstay").options(path=half_way.saved, operator="all").load()
+    with pytest.raises(Exception, match=r"no option 'epock'.*Did you mean 'epoch'"):
+        spark.read.format("mainstay").options(**options, epock="3").load()
 
 
 # ---------------------------------------------------------------- one key
@@ -453,3 +461,26 @@ def test_a_dataframe_that_fails_leaves_nothing(spark: Any, tmp_path: Path) -> No
             keys=KEYS_OF,
         )
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
+# ---------------------------------------------------------------- the Python of the workers
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda spark, place: ms.spark.read_state(spark, place, operator="all", state="total"),
+        lambda spark, place: spark.dataSource.register(ms.spark.StateDataSource),
+        lambda spark, place: ms.spark.rebucket(spark, place, f"{place}-other", max_parallelism=64),
+    ],
+    ids=["read_state", "the data source", "rebucket"],
+)
+def test_states_are_not_read_or_written_with_another_python(
+    spark: Any, half_way: HalfWay, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, call: Any
+) -> None:
+    other = tmp_path / "python"
+    other.write_text("#!/bin/sh\necho 3 5\n")
+    other.chmod(0o755)
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", str(other))
+    with pytest.raises(SparkSetupError, match=rf"the workers' {other} is 3.5. Set PYSPARK_PYTHON="):
+        call(spark, half_way.saved)

@@ -1,4 +1,4 @@
-"""What the README shows is what runs."""
+"""The examples run, and what the README and the pages show of them is what is there."""
 
 from __future__ import annotations
 
@@ -7,11 +7,66 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
+
+PRINTED = {
+    "browsing.py": "home at most 4 times",
+    "connected_components.py": "finished",
+    "deduplication.py": "finished [('a', 5), ('b', 3), ('c', 1)]",
+    "enrichment.py": "waiting for a profile: {3: ['rug']}",
+    "order_totals.py": "finished [",
+    "page_rank.py": "home",
+    "retries.py": "payment 3 of 500: declined at attempt 3",
+    "tested_job/job.py": "[{'card': 'a', 'amount': 60}]",
+    "upgrade.py": "converted state 'spending.total': int to long",
+}
+"""A line that each example prints."""
 
 
 def blocks() -> list[str]:
     return re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+
+
+def ran(program: str, folder: Path) -> str:
+    """What an example prints."""
+    command = [sys.executable, str(EXAMPLES / program)]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("program", PRINTED)
+def test_an_example_runs(program: str, tmp_path: Path) -> None:
+    assert PRINTED[program] in ran(program, tmp_path)
+
+
+def test_every_example_is_run_and_described() -> None:
+    programs = {str(path.relative_to(EXAMPLES)) for path in EXAMPLES.rglob("*.py")}
+    programs.remove("tested_job/test_job.py")
+    assert set(PRINTED) == programs
+    described = (EXAMPLES / "README.md").read_text()
+    assert [program for program in programs if f"({program})" not in described] == []
+
+
+def test_the_tests_of_the_tested_job_pass() -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "examples/tested_job",
+    ]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_refusal_of_an_upgrade_names_the_state(tmp_path: Path) -> None:
+    assert "mistake: state 'spending.total' is in the snapshot" in ran("upgrade.py", tmp_path)
 
 
 def test_the_first_job_of_the_readme_is_the_example() -> None:
@@ -19,16 +74,35 @@ def test_the_first_job_of_the_readme_is_the_example() -> None:
     assert example.endswith(blocks()[0])
 
 
-def test_the_first_job_runs_twice_in_one_directory(tmp_path: Path) -> None:
-    command = [sys.executable, str(ROOT / "examples" / "order_totals.py")]
-    for _ in range(2):
+def test_the_first_job_makes_sense_to_whoever_runs_it_again(tmp_path: Path) -> None:
+    example = (ROOT / "examples" / "order_totals.py").read_text()
+    longer = example.replace('("alice", 2)]', '("alice", 2), ("bob", 4)]')
+    assert longer != example
+    printed = []
+    for number, program in enumerate([example, example, longer]):
+        path = tmp_path / f"program_{number}.py"
+        path.write_text(program)
+        command = [sys.executable, str(path)]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
         assert done.returncode == 0, done.stderr
-        assert "finished" in done.stdout
+        printed.append(done.stdout)
+    first, second, third = printed
+    assert "('bob', 3)" in first
+    assert "finished []\nfinished at epoch 1 on 2" in second
+    assert "UTC; no new input since\n" in second
+    assert "would be rows added at the end of those given to Rows" in second
+    assert "finished [('bob', 7)]\n" in third
 
 
-def test_the_test_of_the_readme_passes() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", blocks()[1]], cwd=ROOT, capture_output=True, text=True, timeout=60
-    )
-    assert done.returncode == 0, done.stderr
+def test_the_messages_of_the_upgrade_are_those_of_the_readme(tmp_path: Path) -> None:
+    readme = (ROOT / "README.md").read_text()
+    (shown,) = re.findall(r"```\n(converted state.*?)```", readme, re.DOTALL)
+    printed = ran("upgrade.py", tmp_path)
+    for message in re.split(r"\n(?=added|\n)", shown):
+        assert " ".join(message.split()) in printed
+
+
+def test_the_page_on_testing_shows_the_tests_of_the_example() -> None:
+    page = (ROOT / "docs" / "testing.md").read_text()
+    (shown,) = re.findall(r"```python\n(import pytest.*?)```", page, re.DOTALL)
+    assert (EXAMPLES / "tested_job" / "test_job.py").read_text().endswith(shown)

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from mainstay.errors import GraphError
+from mainstay.snapshot.storage import absolute
+from mainstay.spelling import did_you_mean
 from mainstay.state.backends.rocksdb_memory import load_rocksdict
 from mainstay.state.backends.rocksdb_settings import SMALLEST_MEMORY_BYTES, RocksSettings
 
@@ -27,6 +29,8 @@ class RocksDB:
     directory: str | os.PathLike[str] | None = None
 
     def __post_init__(self) -> None:
+        if self.directory is not None:
+            object.__setattr__(self, "directory", absolute(self.directory))
         self.parsed()
         load_rocksdict()
 
@@ -47,8 +51,24 @@ def size(text: str | int, name: str) -> int:
     if found is None:
         raise GraphError(
             f'{name}={text!r} is no size. Write a number and a unit, as in "512MiB" or "2GiB".'
+            f"{_meant(text)}"
         )
     return int(float(found.group(1)) * _UNITS[found.group(2)])
+
+
+def _meant_state(state: Any) -> str:
+    is_rocksdb = isinstance(state, str) and "rock" in state.lower()
+    return " Did you mean 'ms.RocksDB()'?" if is_rocksdb else did_you_mean(state, [HEAP])
+
+
+def _meant(text: Any) -> str:
+    """The size that was probably meant where the unit is misspelt."""
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]+)\s*", str(text))
+    if found is None:
+        return ""
+    number, unit = found.groups()
+    near = unit if len(unit) > 1 else f"{unit}iB"
+    return did_you_mean(f"{number}{near}", [f"{number}{known}" for known in _UNITS])
 
 
 def backend_settings(state: Any) -> RocksSettings | None:
@@ -57,7 +77,7 @@ def backend_settings(state: Any) -> RocksSettings | None:
         return state.parsed()
     if state != HEAP:
         raise GraphError(
-            f'state={state!r} is unknown. Use "heap" for state in memory, or RocksDB(...) for '
-            "state beyond it."
+            f'state={state!r} is unknown. Use "heap" for state in memory, or ms.RocksDB(...) for '
+            f"state beyond it.{_meant_state(state)}"
         )
     return None

@@ -20,9 +20,16 @@ from mainstay.schema import format_schema, to_schema, to_type
 from mainstay.state.declaration import StateDeclaration, StateInfo, declarations_of
 from mainstay.state.hashing import hash_columns
 
+_COUNTS = {1: "one argument: lambda row: ...", 2: "two: lambda one, other: ..."}
+
 
 def checked_schema(declared: Any, where: str) -> pa.Schema:
     """The schema that an operator declares for its output."""
+    if declared is None:
+        raise GraphError(
+            f"{where} needs the schema of the rows it emits, after the function: "
+            '(..., "customer string, total long").'
+        )
     try:
         return to_schema(declared)
     except GraphError as error:
@@ -58,7 +65,7 @@ def check_callable(function: Any, where: str, *, rows: int = 1, may_yield: bool 
             f"{where}: {_name(function)} yields, but must return one value. Use flat_map(...) for "
             "any number of rows."
         )
-    _check_call(function, rows, where)
+    _check_call(function, rows, where, f"a function of {_COUNTS[rows]}")
 
 
 def check_filter(condition: pc.Expression, schema: pa.Schema, where: str) -> None:
@@ -69,7 +76,7 @@ def check_filter(condition: pc.Expression, schema: pa.Schema, where: str) -> Non
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise GraphError(
             f"{where}: {condition} cannot filter rows of {format_schema(schema)!r}: {error}. Write "
-            'a comparison of its columns, as in pc.field("amount") > 5.'
+            'a comparison of its columns, as in ms.col("amount") > 5.'
         ) from error
 
 
@@ -83,7 +90,11 @@ def check_process(
             f"{function.__name__}(...)."
         )
     if not isinstance(function, cls):
-        raise GraphError(f"{where} needs a {cls.__name__}, not {_name(function)}. {hint}")
+        plain = " A plain function goes to map(...) or flat_map(...)."
+        raise GraphError(
+            f"{where} needs a {cls.__name__}, not {_name(function)}. {hint}"
+            f"{plain if inspect.isroutine(function) else ''}"
+        )
     for name in methods:
         if getattr(type(function), name) is getattr(cls, name):
             raise GraphError(
@@ -92,7 +103,8 @@ def check_process(
             )
     hooks = dict.fromkeys(methods, 2) | {"open": 1, "on_snapshot_complete": 1, "close": 0}
     for name, arguments in hooks.items():
-        _check_call(getattr(function, name), arguments, where)
+        expected = f"def {name}{_parameters(getattr(cls, name))}"
+        _check_call(getattr(function, name), arguments, where, expected)
 
 
 def checked_states(function: Any, where: str, *, keyed_allowed: bool) -> tuple[StateInfo, ...]:
@@ -114,7 +126,7 @@ def checked_states(function: Any, where: str, *, keyed_allowed: bool) -> tuple[S
     return states
 
 
-def _check_call(function: Callable[..., Any], arguments: int, where: str) -> None:
+def _check_call(function: Callable[..., Any], arguments: int, where: str, expected: str) -> None:
     """Whether a function can be called with so many arguments, and gives its value at once."""
     body = _body(function)
     if inspect.iscoroutinefunction(body) or inspect.isasyncgenfunction(body):
@@ -128,7 +140,7 @@ def _check_call(function: Callable[..., Any], arguments: int, where: str) -> Non
     except TypeError as error:
         raise GraphError(
             f"{where}: {_name(function)}{signature} cannot be called with {arguments} "
-            f"argument{'' if arguments == 1 else 's'}: {error}."
+            f"argument{'' if arguments == 1 else 's'}: {error}. Write {expected}."
         ) from error
 
 

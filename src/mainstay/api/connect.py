@@ -54,7 +54,7 @@ class ConnectedStreams:
     def process(
         self,
         function: CoKeyedProcess,
-        schema: Any,
+        schema: Any = None,
         *,
         uid: str | None = None,
         parallelism: int | None = None,

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -28,7 +29,7 @@ from mainstay.api.watermark import Watermark
 from mainstay.errors import GraphError, RestoreError
 from mainstay.masking import refuse_login
 from mainstay.plan.chained import chain
-from mainstay.plan.check import check_graph, check_settings, check_shape
+from mainstay.plan.check import check_graph, check_no_pickles, check_settings, check_shape
 from mainstay.plan.explain import explain
 from mainstay.plan.logical import LogicalGraph
 from mainstay.plan.physical import expand
@@ -38,10 +39,13 @@ from mainstay.runtime.operators.source import SPLITS, SourceOperator
 from mainstay.runtime.options import RestoreOptions
 from mainstay.runtime.origin import place_of
 from mainstay.runtime.spec import Forward, JobSpec
+from mainstay.snapshot.storage import absolute
+from mainstay.spelling import did_you_mean
 
 Setting = TypeVar("Setting")
 
 
+_STARTS = ("new", "latest", "latest-or-new")
 EMBEDDED = "embedded"
 """In the place of a Spark session: run the job in this process, without Spark."""
 
@@ -62,19 +66,27 @@ class Environment:
         fall_back: bool = False,
         allow_dropped: Sequence[str] = (),
         state: str | RocksDB = HEAP,
+        allow_pickle: bool = True,
     ) -> None:
-        self.spark = spark
+        self.spark = _checked_spark(spark)
         self.parallelism = whole_number(parallelism, "parallelism")
         self.max_parallelism = whole_number(max_parallelism, "max_parallelism")
         self.mode = mode
         self.snapshots = _expected(snapshots, Snapshots, "snapshots", 'Snapshots("./dir")')
-        self.restart = _expected(restart, Restart, "restart", "Restart()") or Restart()
+        self.restart = _expected(restart, Restart, "restart", "Restart()") or self._restart()
         self.restore = _restore_options(restore, allow_dropped, fall_back)
         self.state = state
+        if not isinstance(allow_pickle, bool):
+            raise GraphError(f"allow_pickle={allow_pickle!r} must be True or False.")
+        self.allow_pickle = allow_pickle
         self._rocksdb = backend_settings(state)
         check_settings(mode, max_parallelism)
         self._builder = GraphBuilder(parallelism, max_parallelism)
         self._ingests: list[Any] = []
+
+    def _restart(self) -> Restart:
+        """Where somebody sits in front of a job, an error is to be seen and not tried again."""
+        return Restart(max_failures=0) if _is_embedded(self.spark) else Restart()
 
     def source(
         self,
@@ -93,12 +105,13 @@ class Environment:
                 "mainstay.connectors, of your own subclass of mainstay.connectors.Source, or of a "
                 "DataSource of PySpark."
             )
-        schema = getattr(source, "schema", None)
+        schema = _schema_of(source, where)
         if not isinstance(schema, pa.Schema) or checked_schema(schema, where) != schema:
             raise GraphError(
                 f"{where}: the schema of {type(source).__name__} is {schema!r}. It must be a "
                 "pyarrow.Schema of Spark's types, as mainstay.schema.to_schema(...) gives it."
             )
+        source = self._builder.own(source)
         expected = _expected(watermark, Watermark, "watermark", 'Watermark("at", delay="5s")')
         time = None if expected is None else expected.spec(schema, where)
         operator = self._builder.add(
@@ -129,7 +142,7 @@ class Environment:
         A job that goes on with another query under the same uid is refused, because it would mix
         the rows of both; ``allow_changed_query`` allows it.
         """
-        if self.spark == EMBEDDED:
+        if _is_embedded(self.spark):
             raise GraphError(
                 f"from_dataframe(uid={uid!r}) needs Spark, and this job runs without: leave out "
                 f"spark={EMBEDDED!r}, or read from one of mainstay.connectors."
@@ -156,7 +169,10 @@ class Environment:
 
     def _planned(self, graph: LogicalGraph) -> JobSpec:
         check_graph(graph)
-        return replace(expand(chain(graph)), rocksdb=self._rocksdb)
+        if not self.allow_pickle:
+            check_no_pickles(graph)
+        spec = expand(chain(graph))
+        return replace(spec, rocksdb=self._rocksdb, allow_pickle=self.allow_pickle)
 
     def explain(self) -> str:
         """The logical, the chained and the physical graph as text."""
@@ -190,7 +206,7 @@ class Environment:
             "restore": self.restore,
             "scaling": _scaling(self.parallelism, plan_at),
         }
-        if self.spark == EMBEDDED:
+        if _is_embedded(self.spark):
             from mainstay.drive.embedded import start_embedded
 
             return start_embedded(name, spec, **settings)
@@ -228,6 +244,32 @@ def _start_on_spark(name: str, spec: JobSpec, session: Any, settings: dict[str, 
     return start_on_spark(name, spec, session=session, **settings)
 
 
+def _schema_of(source: Source, where: str) -> Any:
+    """The schema of a source, which may have to look for it."""
+    try:
+        return getattr(source, "schema", None)
+    except GraphError as error:
+        raise GraphError(f"{where}: {error}") from error
+
+
+def _is_embedded(spark: Any) -> bool:
+    return isinstance(spark, str) and spark == EMBEDDED
+
+
+def _checked_spark(spark: Any) -> Any:
+    """A session has more to it than this, but nothing else has this; ``start`` checks the rest."""
+    if spark is None or _is_embedded(spark):
+        return spark
+    if not isinstance(spark, str) and hasattr(spark, "createDataFrame"):
+        return spark
+    near = isinstance(spark, str) and get_close_matches(spark.lower(), [EMBEDDED], cutoff=0.5)
+    hint = f" Did you mean spark={EMBEDDED!r}?" if near else ""
+    raise GraphError(
+        f"spark={spark!r} must be {EMBEDDED!r}, a SparkSession or None, for a local session of the "
+        f"job's own.{hint}"
+    )
+
+
 def _expected(value: Any, cls: type[Setting], name: str, example: str) -> Setting | None:
     if value is not None and not isinstance(value, cls):
         raise GraphError(f"{name}={value!r} must be a {cls.__name__}, as in {name}={example}.")
@@ -244,13 +286,13 @@ def _origin_of(restore: Any) -> str | None:
     """The place that is meant, where a path or URL was given and not one of the words."""
     if isinstance(restore, os.PathLike):
         restore = os.fspath(restore)
-    if not isinstance(restore, str) or restore in ("new", "latest", "latest-or-new"):
+    if not isinstance(restore, str) or restore in _STARTS:
         return None
     if "://" in restore:
         return restore
     is_path = any(mark and mark in restore for mark in ("/", os.sep, os.altsep, "~"))
     # Absolute, because workers may be started in another directory.
-    return os.path.abspath(os.path.expanduser(restore)) if is_path else None
+    return absolute(restore) if is_path else None
 
 
 def _restore_options(restore: Any, allow_dropped: Any, fall_back: bool) -> RestoreOptions:
@@ -258,10 +300,11 @@ def _restore_options(restore: Any, allow_dropped: Any, fall_back: bool) -> Resto
     refuse_login(origin or "", GraphError)
     start = "new" if restore is None or origin is not None else restore
     is_epoch = isinstance(start, int) and not isinstance(start, bool) and start > 0
-    if not is_epoch and start not in ("new", "latest", "latest-or-new"):
+    if not is_epoch and start not in _STARTS:
         raise GraphError(
             f'restore={restore!r} is unknown. Use "latest", "latest-or-new", the number of an '
             'epoch, the path of a savepoint ("./folder"), or leave it out to start fresh.'
+            f"{did_you_mean(restore, _STARTS)}"
         )
     is_list = isinstance(allow_dropped, list | tuple | set | frozenset)
     if not is_list or not all(isinstance(name, str) and "." in name for name in allow_dropped):

@@ -32,7 +32,10 @@ class Function:
         """Called after an epoch is committed. Calls may be skipped; a later one covers earlier."""
 
     def close(self) -> None:
-        """Called when the job ends in good order, and only then."""
+        """Called when the job ends in good order: finished, stopped or rescaled; only then.
+
+        What it raises is logged, and changes nothing about the result.
+        """
 
 
 class Process(Function):

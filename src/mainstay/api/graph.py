@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pickle
 from collections import Counter
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
+import cloudpickle
 import pyarrow as pa
 
 from mainstay.api.options import whole_number
@@ -13,7 +15,10 @@ from mainstay.errors import GraphError
 from mainstay.plan.logical import Input, LogicalGraph, LogicalOperator
 from mainstay.runtime.connector import Sink, Source
 from mainstay.runtime.spec import InputSpec, KeySpec, LoopEnd, OperatorFactory
+from mainstay.spelling import did_you_mean
 from mainstay.state.declaration import StateInfo
+
+Connector = TypeVar("Connector", bound=Source | Sink)
 
 
 class GraphBuilder:
@@ -73,6 +78,13 @@ class GraphBuilder:
         self._uids[operator.uid] = operator
         return operator
 
+    def own(self, connector: Connector) -> Connector:
+        """A source or sink for one operator alone: a copy, if another operator has it already.
+
+        What it remembers at the coordinator, between plans or commits, is that operator's.
+        """
+        return of_its_own(connector, [c for op in self.operators for c in (op.source, op.sink)])
+
     def parallelism_of(self, given: int | None, where: str) -> int:
         """The parallelism of an operator: its own, or that of the job."""
         if given is None:
@@ -110,6 +122,18 @@ class GraphBuilder:
         return LogicalGraph(tuple(self.operators), max_parallelism, mode)
 
 
+def of_its_own(connector: Connector, taken: Iterable[Any]) -> Connector:
+    """The connector itself, or a copy where it is taken."""
+    if not any(connector is other for other in taken):
+        return connector
+    try:
+        copy: Connector = pickle.loads(cloudpickle.dumps(connector))
+    except Exception:
+        # What cannot be copied cannot be shipped: the check of the graph says so and names it.
+        return connector
+    return copy
+
+
 def named(uid: Any, name: str, after: str = "") -> str:
     """An operator as messages name it: by its uid, or else by where it stands."""
     if isinstance(uid, str):
@@ -124,7 +148,7 @@ def column_number(schema: pa.Schema, column: Any, where: str) -> int:
         hint = ' Write each column by itself: key_by("a", "b").' if _is_listed(column) else ""
         raise GraphError(
             f"{where}: there is no column {column!r}; the stream has "
-            f"{', '.join(schema.names)}.{hint}"
+            f"{', '.join(schema.names)}.{hint}{did_you_mean(column, schema.names)}"
         )
     return int(number)
 

@@ -9,6 +9,7 @@ from typing import Any
 from mainstay.errors import GraphError
 from mainstay.masking import refuse_login
 from mainstay.runtime.options import RestartOptions, SnapshotOptions
+from mainstay.snapshot.storage import absolute
 from mainstay.state.durations import seconds
 
 
@@ -39,6 +40,8 @@ class Snapshots:
                 f'Snapshots({self.dir!r}) needs a directory or URL, as in Snapshots("./snapshots").'
             )
         refuse_login(os.fspath(self.dir), GraphError)
+        # Absolute, because workers may run in another directory, or be started from another.
+        object.__setattr__(self, "dir", absolute(self.dir))
         self.parsed()
 
     def parsed(self) -> SnapshotOptions:
@@ -54,7 +57,11 @@ class Snapshots:
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """How a failed job is started again: how often within a window, and after what wait."""
+    """How a failed job is started again: how often within a window, and after what wait.
+
+    This is what happens on Spark if nothing else is said. A job with ``spark="embedded"`` is
+    started again only where it was given one. What no restart heals ends any job at once.
+    """
 
     max_failures: int = 10
     window: str | float = "10min"

@@ -24,13 +24,15 @@ from mainstay.api.checks import (
 )
 from mainstay.api.connect import ConnectedStreams
 from mainstay.api.data_sources import as_sink
+from mainstay.api.expressions import Column, refuse_pyspark
 from mainstay.api.functions import KeyedBatchProcess, KeyedProcess, Process
 from mainstay.api.graph import GraphBuilder, column_number, named
 from mainstay.api.iterate import iterate
 from mainstay.api.reduce import RunningReduce, reduced_state
-from mainstay.errors import GraphError
+from mainstay.errors import GraphError, MainstayError
 from mainstay.plan.logical import Input, LogicalOperator
 from mainstay.runtime.connector import Sink
+from mainstay.runtime.operators.expressions import AddKeyExpression
 from mainstay.runtime.operators.filter import FilterBatches, FilterExpression
 from mainstay.runtime.operators.keyed import KeyedBatches, KeyedRows
 from mainstay.runtime.operators.rows import (
@@ -76,7 +78,7 @@ class Stream:
     def map(
         self,
         function: Callable[[Any], Any],
-        schema: Any,
+        schema: Any = None,
         *,
         uid: str | None = None,
         parallelism: int | None = None,
@@ -91,7 +93,7 @@ class Stream:
     def flat_map(
         self,
         function: Callable[[Any], Any],
-        schema: Any,
+        schema: Any = None,
         *,
         uid: str | None = None,
         parallelism: int | None = None,
@@ -105,21 +107,30 @@ class Stream:
 
     def filter(
         self,
-        condition: Callable[[Any], Any] | pc.Expression,
+        condition: Callable[[Any], Any] | Column | pc.Expression,
         *,
         uid: str | None = None,
         parallelism: int | None = None,
     ) -> Stream:
         """Only the rows for which a function of the row is true.
 
-        An Arrow expression of the columns, as in ``filter(pc.field("amount") > 5)``, is evaluated
-        on whole batches and many times as fast; rows for which it is null are left out.
+        An expression of the columns, as in ``filter(ms.col("amount") > 5)``, is evaluated on whole
+        batches and many times as fast; rows for which it is null are left out. Expressions of
+        Arrow (``pc.field("amount") > 5``) are taken as well.
         """
         where = self._named("filter", uid)
+        refuse_pyspark(condition, where)
+        if isinstance(condition, Column):
+            condition, _ = condition.bound(self.schema, where)
         if isinstance(condition, pc.Expression):
             check_filter(condition, self.schema, where)
             factory = Make(FilterExpression, (condition,))
         else:
+            if isinstance(condition, str):
+                raise GraphError(
+                    f"{where}: a text such as {condition!r} is no condition. Write "
+                    'ms.col("amount") > 5, or lambda row: row.amount > 5.'
+                )
             check_callable(condition, where)
             factory = Make(FilterRows, (condition, self.schema))
         return self._then("filter", factory, self.schema, uid, parallelism)
@@ -142,7 +153,7 @@ class Stream:
     def map_batches(
         self,
         function: Callable[[pa.RecordBatch], Any],
-        schema: Any,
+        schema: Any = None,
         *,
         uid: str | None = None,
         parallelism: int | None = None,
@@ -156,7 +167,7 @@ class Stream:
     def process(
         self,
         function: Process,
-        schema: Any,
+        schema: Any = None,
         *,
         uid: str | None = None,
         parallelism: int | None = None,
@@ -220,7 +231,8 @@ class Stream:
         uid: str | None = None,
         migrate_key: Callable[[Any], Any] | None = None,
     ) -> KeyedStream:
-        """Group by columns, or by a function of the row: ``key_by(fn, "type")``.
+        """Group by columns, by one expression of them, or by a function of the row:
+        ``key_by("customer")``, ``key_by(ms.col("id") % 100)``, ``key_by(fn, "type")``.
 
         ``migrate_key`` turns a key that a snapshot holds in another type into one of this type.
         """
@@ -231,6 +243,9 @@ class Stream:
             raise GraphError(f"{where}: a broadcast stream goes to every subtask and has no key.")
         if not columns:
             raise GraphError(f"{where} needs at least one column, or a function and a type.")
+        columns = tuple(_plain(column, self.schema, where) for column in columns)
+        if isinstance(columns[0], Column):
+            return self._key_by_expression(columns, uid, where, migrate_key)
         if callable(columns[0]):
             return self._key_by_function(columns, uid, where, migrate_key)
         if uid is not None:
@@ -262,12 +277,39 @@ class Stream:
         function, declared = arguments
         check_callable(function, where)
         field = pa.field(_free_name(self.schema), checked_key_type(declared, where))
+        return self._with_key(Make(AddKey, (function, self.schema, field)), field, uid, migrate_key)
+
+    def _key_by_expression(
+        self,
+        columns: tuple[Any, ...],
+        uid: str | None,
+        where: str,
+        migrate_key: Callable[[Any], Any] | None,
+    ) -> KeyedStream:
+        if len(columns) > 1:
+            raise GraphError(
+                f"{where}: {columns[0]!r} is an expression, and a key is one expression or some "
+                "columns. Make it a column with map_batches(...) first, or use a key function: "
+                'key_by(lambda row: (row.a, row.b % 10), "struct<a:string,b:long>").'
+            )
+        expression, arrow = columns[0].bound(self.schema, where)
+        field = pa.field(_free_name(self.schema), checked_key_type(arrow, where))
+        return self._with_key(Make(AddKeyExpression, (expression, field)), field, uid, migrate_key)
+
+    def _with_key(
+        self,
+        factory: Make,
+        field: pa.Field,
+        uid: str | None,
+        migrate_key: Callable[[Any], Any] | None,
+    ) -> KeyedStream:
+        """Keyed by a column that an operator adds and rows do not show."""
         carried = self.schema.append(field)
         # It stays in the chain of what it reads, whose parallelism need not be the job's.
         same = {self._builder.operators[operator].parallelism for operator, _ in self._origins}
         added = self._then(
             "key_by",
-            Make(AddKey, (function, self.schema, field)),
+            factory,
             carried,
             uid,
             None,
@@ -324,6 +366,11 @@ class Stream:
                 "instance of one of mainstay.connectors, or of your own subclass of "
                 "mainstay.connectors.Sink."
             )
+        try:
+            sink.check_schema(self.schema)
+        except MainstayError as error:
+            raise GraphError(f"{self._named('sink', uid)}: {error}") from error
+        sink = self._builder.own(sink)
         self._add(
             "sink",
             Make(SinkOperator, (sink,)),
@@ -412,7 +459,7 @@ class KeyedStream(Stream):
     def process(  # type: ignore[override]
         self,
         function: KeyedProcess,
-        schema: Any,
+        schema: Any = None,
         *,
         uid: str | None = None,
         parallelism: int | None = None,
@@ -428,7 +475,7 @@ class KeyedStream(Stream):
     def process_batches(
         self,
         function: KeyedBatchProcess,
-        schema: Any,
+        schema: Any = None,
         *,
         uid: str | None = None,
         parallelism: int | None = None,
@@ -565,6 +612,15 @@ class KeyedStream(Stream):
             f"{self._where()}: rebalance() or broadcast() after key_by(...) would undo it. Leave "
             "one of them out."
         )
+
+
+def _plain(column: Any, schema: pa.Schema, where: str) -> Any:
+    """The name of a column that is given as an expression; anything else as it is."""
+    refuse_pyspark(column, where)
+    if not isinstance(column, Column) or column.name is None:
+        return column
+    is_field = "." in column.name and column.name not in schema.names
+    return column if is_field else column.name
 
 
 def _free_name(schema: pa.Schema) -> str:

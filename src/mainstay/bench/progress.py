@@ -43,7 +43,7 @@ def progress_of(manifest: Manifest, source: str) -> list[SplitProgress]:
     for subtask in manifest.operators[source].subtasks:
         for unit in unfinished_splits(subtask):
             rows = (unit["offset"] or 0) + unit["skip"]
-            found.append(SplitProgress(Share(**unit["data"]), rows))
+            found.append(SplitProgress(Share.of(unit["data"]), rows))
     return found
 
 

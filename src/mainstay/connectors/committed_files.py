@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -11,7 +12,7 @@ import pyarrow.parquet as pq
 
 from mainstay.connectors.file_compaction import place_of
 from mainstay.connectors.file_formats import format_of, read_batches
-from mainstay.connectors.file_listing import FOLDER, FileListing, ListedFile, has_listing
+from mainstay.connectors.file_listing import FOLDER, FileListing, has_listing
 from mainstay.connectors.hive_partitions import values_of, with_values
 from mainstay.connectors.output_directory import directory_of
 from mainstay.connectors.spark_file_log import FOLDER as SPARK_FOLDER
@@ -37,24 +38,49 @@ def read_committed(path: str | os.PathLike[str], schema: Any = None) -> pa.Table
     """
     directory = directory_of(path, SourceError)
     wanted = None if schema is None else to_schema(schema)
-    tables = (_logged_tables if has_log(directory) else _listed_tables)(directory, wanted)
+    tables = _tables(_listing_of(directory), wanted)
     if not tables:
         return pa.table({}) if wanted is None else wanted.empty_table()
     table = pa.concat_tables(with_values(tables, wanted), promote_options="default")
     return table if wanted is None else table.select(wanted.names).cast(wanted)
 
 
-def _logged_tables(directory: str, wanted: pa.Schema | None) -> list[_FolderTable]:
-    """The files of Spark's log, which never go."""
-    files = SparkFileLog(open_storage(directory), SourceError).files()
-    folders = [os.path.relpath(os.path.dirname(file.path), directory) for file in files]
-    return [
-        (folder, _table(file.path, _without(wanted, folder)))
-        for file, folder in zip(files, folders, strict=True)
-    ]
+@dataclass(frozen=True, slots=True)
+class _Listing:
+    """The committed files of a directory by their paths below it, whoever lists them."""
+
+    directory: str
+    paths: Callable[[], Sequence[str]]
+    place_of: Callable[[str], str | None]
+    """Where a file is just now; None if it is gone."""
 
 
-def _listed_tables(directory: str, wanted: pa.Schema | None) -> list[_FolderTable]:
+def _listing_of(directory: str) -> _Listing:
+    if has_log(directory):
+        log = SparkFileLog(open_storage(directory), SourceError)
+        return _Listing(
+            directory,
+            lambda: [os.path.relpath(file.path, directory) for file in log.files()],
+            lambda path: _if_there(os.path.join(directory, path)),
+        )
+    if not has_listing(directory):
+        raise SourceError(
+            f"the directory {directory!r} has neither {SPARK_FOLDER!r} nor {FOLDER!r}: no "
+            "ParquetSink, FileSink or Spark stream has written to it. Correct the path."
+        )
+    listing = FileListing(open_storage(directory), SourceError)
+    return _Listing(
+        directory,
+        lambda: [file.path for file in listing.read().files],
+        lambda path: place_of(directory, path),
+    )
+
+
+def _if_there(path: str) -> str | None:
+    return path if os.path.isfile(path) else None
+
+
+def _tables(listing: _Listing, wanted: pa.Schema | None) -> list[_FolderTable]:
     """The files of one listing.
 
     A file that has gone by the time it is read was merged, and is no longer listed: the listing is
@@ -62,48 +88,39 @@ def _listed_tables(directory: str, wanted: pa.Schema | None) -> list[_FolderTabl
     was written meanwhile, which took both reading and writing: so the reader catches up.
     """
     tables: dict[str, pa.Table] = {}
-    files = _listed(directory)
-    while (gone := _read_others(directory, files, wanted, tables)) is not None:
-        files = _listed(directory)
-        if gone in files:
+    paths = listing.paths()
+    while (gone := _read_others(listing, paths, wanted, tables)) is not None:
+        paths = listing.paths()
+        if gone in paths:
             raise SourceError(
-                f"the file {gone.path!r} is listed in {directory!r} but is not there. Put it "
-                "back; nobody may remove files of a FileSink one by one."
+                f"the file {gone!r} is listed in {listing.directory!r} but is not there. Put it "
+                "back; nobody may remove files of a sink one by one."
             )
-    return [(os.path.dirname(file.path), tables[file.path]) for file in files]
-
-
-def _listed(directory: str) -> tuple[ListedFile, ...]:
-    if not has_listing(directory):
-        raise SourceError(
-            f"the directory {directory!r} has neither {SPARK_FOLDER!r} nor {FOLDER!r}: no "
-            "ParquetSink, FileSink or Spark stream has written to it. Correct the path."
-        )
-    return FileListing(open_storage(directory), SourceError).read().files
+    return [(os.path.dirname(path), tables[path]) for path in paths]
 
 
 def _read_others(
-    directory: str,
-    files: Sequence[ListedFile],
+    listing: _Listing,
+    paths: Sequence[str],
     wanted: pa.Schema | None,
     tables: dict[str, pa.Table],
-) -> ListedFile | None:
+) -> str | None:
     """Have ``tables`` hold these files and no others; a file that is gone ends it."""
-    for path in tables.keys() - {file.path for file in files}:
+    for path in tables.keys() - set(paths):
         del tables[path]
-    for file in files:
-        if file.path not in tables:
-            table = _table_of(directory, file.path, wanted)
+    for path in paths:
+        if path not in tables:
+            table = _table_of(listing, path, wanted)
             if table is None:
-                return file
-            tables[file.path] = table
+                return path
+            tables[path] = table
     return None
 
 
-def _table_of(directory: str, path: str, wanted: pa.Schema | None) -> pa.Table | None:
+def _table_of(listing: _Listing, path: str, wanted: pa.Schema | None) -> pa.Table | None:
     """A listed file, wherever it is just now; None if it is gone."""
     schema = _without(wanted, os.path.dirname(path))
-    while (place := place_of(directory, path)) is not None:
+    while (place := listing.place_of(path)) is not None:
         try:
             return _table(place, schema)
         except FileNotFoundError:

@@ -19,6 +19,8 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pyarrow as pa
+
 from mainstay.connectors.delta_files import (
     Handle,
     check_fits,
@@ -27,12 +29,12 @@ from mainstay.connectors.delta_files import (
     open_table_storage,
 )
 from mainstay.connectors.delta_writer import DeltaWriter
-from mainstay.connectors.hive_partitions import columns_of
+from mainstay.connectors.hive_partitions import HivePartitions, columns_of
 from mainstay.connectors.transactions import owner_of
 from mainstay.errors import GraphError, SinkError
 from mainstay.masking import refuse_login
 from mainstay.runtime.connector import Sink, SinkContext, SinkWriter
-from mainstay.snapshot.storage import NotFound, Storage
+from mainstay.snapshot.storage import NotFound, Storage, absolute
 
 
 class DeltaSink(Sink):
@@ -62,11 +64,13 @@ class DeltaSink(Sink):
         if not text:
             raise GraphError("DeltaSink(''): give the path or the URL of a table.")
         refuse_login(text, GraphError)
-        is_url = "://" in text
-        self.uri = text if is_url else os.path.abspath(os.path.expanduser(text))
+        self.uri = absolute(text)
         self.partition_by = columns_of(partition_by, "DeltaSink")
         self.storage_options = dict(storage_options or {})
         self.run = uuid.uuid4().hex[:12]
+
+    def check_schema(self, schema: pa.Schema) -> None:
+        HivePartitions(self.partition_by).check(schema)
 
     def open(self, context: SinkContext) -> SinkWriter:
         app_id = f"{owner_of(context.lineage, context.uid)}_{self.run}"

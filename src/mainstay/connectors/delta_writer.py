@@ -26,6 +26,7 @@ from mainstay.connectors.delta_files import (
     open_table_storage,
 )
 from mainstay.connectors.hive_partitions import HivePartitions, values_of
+from mainstay.connectors.soundness import UNWRITABLE
 from mainstay.errors import SinkError
 from mainstay.runtime.connector import SinkContext, SinkWriter
 from mainstay.snapshot.storage import Storage
@@ -128,24 +129,26 @@ class _File:
         if self.stored is not None:
             return
         table = pa.Table.from_batches(self._batches)
-        data = _encoded(table, self._name)
+        data, stats = _encoded(table, self._name)
         storage.write(self._name, data)
         modified_ms = int(time.time() * 1000)
         partition = values_of(self._folder)
-        self.stored = DataFile(self._name, len(data), modified_ms, partition, _stats(table))
+        self.stored = DataFile(self._name, len(data), modified_ms, partition, stats)
         self._batches = []
 
 
-def _encoded(table: pa.Table, name: str) -> memoryview:
+def _encoded(table: pa.Table, name: str) -> tuple[memoryview, str]:
+    """The bytes of a file, and its statistics."""
     buffer = io.BytesIO()
     try:
         pq.write_table(table, buffer, compression="zstd")
-    except pa.ArrowException as error:
+        stats = _stats(table)
+    except UNWRITABLE as error:
         raise SinkError(
             f"rows cannot be written to {name!r}: {type(error).__name__}: {error}. Give the sink a "
             "schema that Parquet has types for."
         ) from error
-    return buffer.getbuffer()
+    return buffer.getbuffer(), stats
 
 
 def _stats(table: pa.Table) -> str:

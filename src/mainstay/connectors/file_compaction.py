@@ -15,16 +15,16 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol, TypeVar
 
 from mainstay.connectors.file_listing import Contents, FileListing, ListedFile
 from mainstay.connectors.open_part import flush_folder
 from mainstay.connectors.output_directory import remove
 from mainstay.connectors.part_formats import PartFormat
 from mainstay.connectors.part_merging import merged
-from mainstay.connectors.part_writer import attempt_of
+from mainstay.connectors.part_names import attempt_of, merged_name
 
 PARTS = "_mainstay/parts"
 """Where parts are before they are shown."""
@@ -72,35 +72,53 @@ class Compaction:
 
     def run(self, directory: str, format: PartFormat, listing: FileListing, fence: str) -> None:
         """Merge what there is to merge. What dies in the middle of it is finished by a recovery."""
-        groups = list(self._groups(listing.read().files, format.extension))
+        groups = list(small_groups(listing.read().files, format.extension, self.size_bytes))
         if groups:
             _remove_outlived(os.path.join(directory, REPLACED))
         for group in groups:
-            new, files = _merge(directory, format, group)
-            if len(files) > 1 and _replace(listing, files, new, fence):
-                _hide(directory, files)
-                show(directory, [new.path])
-            else:
-                remove(os.path.join(directory, PARTS, os.path.basename(new.path)))
+            while len(group) > 1:
+                new, files = _merge(directory, format, group)
+                group = group[len(files) :]
+                if len(files) > 1 and _replace(listing, files, new, fence):
+                    _hide(directory, files)
+                    show(directory, [new.path])
+                else:
+                    remove(os.path.join(directory, PARTS, os.path.basename(new.path)))
 
-    def _groups(self, files: Sequence[ListedFile], extension: str) -> Iterable[list[ListedFile]]:
-        folders: dict[str, list[ListedFile]] = {}
-        for file in files:
-            if file.size_bytes < self.size_bytes // 2 and file.path.endswith(extension):
-                folders.setdefault(os.path.dirname(file.path), []).append(file)
-        for small in folders.values():
-            yield from self._runs(small)
 
-    def _runs(self, small: list[ListedFile]) -> Iterable[list[ListedFile]]:
-        """The small files of a folder in runs that are large enough, or many enough."""
-        run: list[ListedFile] = []
-        for file in small:
-            run.append(file)
-            if sum(each.size_bytes for each in run) >= self.size_bytes and len(run) > 1:
-                yield run
-                run = []
-        if len(run) >= MIN_FILES:
+class Sized(Protocol):
+    """A listed file, of whichever listing."""
+
+    @property
+    def path(self) -> str: ...
+
+    @property
+    def size_bytes(self) -> int: ...
+
+
+File = TypeVar("File", bound=Sized)
+
+
+def small_groups(files: Iterable[File], extension: str, size_bytes: int) -> Iterator[list[File]]:
+    """Files smaller than half of a size, in groups of one folder that are worth merging."""
+    folders: dict[str, list[File]] = {}
+    for file in files:
+        if file.size_bytes < size_bytes // 2 and file.path.endswith(extension):
+            folders.setdefault(os.path.dirname(file.path), []).append(file)
+    for small in folders.values():
+        yield from _runs(small, size_bytes)
+
+
+def _runs(small: Iterable[File], size_bytes: int) -> Iterator[list[File]]:
+    """The small files of a folder in runs that are large enough, or many enough."""
+    run: list[File] = []
+    for file in small:
+        run.append(file)
+        if sum(each.size_bytes for each in run) >= size_bytes and len(run) > 1:
             yield run
+            run = []
+    if len(run) >= MIN_FILES:
+        yield run
 
 
 def _merge(
@@ -111,8 +129,8 @@ def _merge(
     data, count = merged(places, format)
     taken = list(files[:count])
     attempt = max(attempt_of(os.path.basename(file.path)) or 0 for file in taken)
-    base = f"part-a{attempt:04}-m{count:04}-00000-{uuid.uuid4().hex[:8]}{format.extension}"
-    _write(os.path.join(directory, PARTS, base), data)
+    base = merged_name(attempt, count) + format.extension
+    write_durably(os.path.join(directory, PARTS, base), data)
     path = os.path.join(os.path.dirname(taken[0].path), base)
     rows, epoch = sum(file.rows for file in taken), max(file.epoch for file in taken)
     return ListedFile(path, len(data), rows, epoch, is_merged=True), taken
@@ -153,7 +171,8 @@ def _remove_outlived(folder: str) -> None:
                 os.remove(path)
 
 
-def _write(path: str, data: bytes) -> None:
+def write_durably(path: str, data: bytes) -> None:
+    """Write a file that is on disk, with its name, when this returns."""
     with open(path, "wb") as file:
         file.write(data)
         file.flush()

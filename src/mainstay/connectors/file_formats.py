@@ -16,9 +16,9 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv
-import pyarrow.json
 import pyarrow.parquet as pq
 
+from mainstay.connectors import json_reading
 from mainstay.connectors.file_records import (
     Parse,
     Record,
@@ -29,6 +29,8 @@ from mainstay.connectors.file_records import (
     open_text,
     sifted_blocks,
 )
+from mainstay.connectors.part_names import attempt_of
+from mainstay.connectors.soundness import check_sound, check_times
 from mainstay.connectors.text_times import timestamps_of
 from mainstay.errors import SchemaError
 from mainstay.schema import format_type
@@ -45,15 +47,27 @@ EXTENSIONS = {
 _CSV_BLOCK_BYTES = 4 << 20
 
 
-def check_types(schema: pa.Schema, format: str, error: type[Exception]) -> None:
-    """Refuse the types that a format cannot hold."""
+def check_types(
+    schema: pa.Schema, format: str, error: type[Exception], *, to_write: bool = False
+) -> None:
+    """Refuse the types that a format cannot hold. CSV can be read as bytes, but not any bytes can
+    be written."""
     for field in schema:
-        is_flat = field.type.num_fields == 0
-        if (format == "csv" and not is_flat) or (format == "json" and pa.types.is_map(field.type)):
+        is_bytes = pa.types.is_binary(field.type)
+        if not _can_hold(format, field.type) or (to_write and format == "csv" and is_bytes):
             raise error(
-                f"column {field.name!r} is declared as {format_type(field.type)}, which cannot be "
-                f"read from {format}. Use Parquet, or read a string and convert it with map()."
+                f"column {field.name!r} is of type {format_type(field.type)}, which {format} has "
+                "no spelling for. Use Parquet, or a string that map() makes of it or reads from it."
             )
+
+
+def _can_hold(format: str, data_type: pa.DataType) -> bool:
+    if format == "csv":
+        return data_type.num_fields == 0  # type: ignore[no-any-return]
+    if format == "json" and pa.types.is_map(data_type) and data_type.key_type.num_fields:
+        return False  # a key of an object is a text
+    inner = (data_type.field(number).type for number in range(data_type.num_fields))
+    return all(_can_hold(format, each) for each in inner)
 
 
 def format_of(path: str) -> str | None:
@@ -79,22 +93,44 @@ def _parquet(path: str, schema: pa.Schema, batch_rows: int, skip: int) -> Iterat
         batches = file.iter_batches(
             batch_rows, row_groups=groups, columns=schema.names, use_threads=False
         )
-        yield from _after(skip, batches)
+        for batch in _after(skip, batches):
+            for name, column in zip(batch.schema.names, batch.columns, strict=True):
+                check_sound(column, name)
+            yield batch
 
 
 def _csv(path: str, schema: pa.Schema, batch_rows: int, skip: int) -> Iterator[pa.RecordBatch]:
     if os.path.getsize(path) == 0:
         return
+    keep_empty = _has_null_lines(path)
     with pa.input_stream(path, compression="detect") as stream:
-        batches = pa.csv.open_csv(stream, **_csv_options(schema, _CSV_BLOCK_BYTES))
+        batches = pa.csv.open_csv(stream, **_csv_options(schema, _CSV_BLOCK_BYTES, keep_empty))
         for batch in _after(skip, batches):
             yield from (batch.slice(n, batch_rows) for n in range(0, batch.num_rows, batch_rows))
 
 
-def _csv_options(schema: pa.Schema, block_bytes: int) -> dict[str, Any]:
+def _has_null_lines(path: str) -> bool:
+    """Whether an empty line is a row: where a sink wrote a file of one column, it is a null.
+
+    In files of others it is no more than an empty line.
+    """
+    if attempt_of(os.path.basename(path)) is None:
+        return False
+    with open_text(path) as file:
+        header = next(csv_records(file), None)
+    return header is not None and len(_names(header)) == 1
+
+
+def _names(header: Record) -> list[str]:
+    return pa.csv.read_csv(io.BytesIO(header.raw)).column_names  # type: ignore[no-any-return]
+
+
+def _csv_options(schema: pa.Schema, block_bytes: int, keep_empty: bool) -> dict[str, Any]:
     return {
         "read_options": pa.csv.ReadOptions(use_threads=False, block_size=block_bytes),
-        "parse_options": pa.csv.ParseOptions(newlines_in_values=True),
+        "parse_options": pa.csv.ParseOptions(
+            newlines_in_values=True, ignore_empty_lines=not keep_empty
+        ),
         "convert_options": pa.csv.ConvertOptions(
             column_types={field.name: _text_type(field.type) for field in schema},
             include_columns=schema.names,
@@ -105,9 +141,12 @@ def _csv_options(schema: pa.Schema, block_bytes: int) -> dict[str, Any]:
     }
 
 
-def _csv_rows(header: Record, block: Sequence[Record], schema: pa.Schema) -> pa.RecordBatch:
+def _csv_rows(
+    header: Record, keep_empty: bool, block: Sequence[Record], schema: pa.Schema
+) -> pa.RecordBatch:
     data = joined([header, *block])
-    return _only(pa.csv.read_csv(io.BytesIO(data), **_csv_options(schema, len(data) + 1)))
+    options = _csv_options(schema, len(data) + 1, keep_empty)
+    return _only(pa.csv.read_csv(io.BytesIO(data), **options))
 
 
 def _json(path: str, schema: pa.Schema, batch_rows: int, skip: int) -> Iterator[pa.RecordBatch]:
@@ -118,18 +157,7 @@ def _json(path: str, schema: pa.Schema, batch_rows: int, skip: int) -> Iterator[
 
 
 def _json_rows(block: Sequence[Record], schema: pa.Schema) -> pa.RecordBatch:
-    data = joined(block)
-    fields = [pa.field(field.name, _text_type(field.type)) for field in schema]
-    table = pa.json.read_json(
-        io.BytesIO(data),
-        read_options=pa.json.ReadOptions(use_threads=False, block_size=len(data) + 1),
-        parse_options=pa.json.ParseOptions(
-            explicit_schema=pa.schema(fields), unexpected_field_behavior="ignore"
-        ),
-    )
-    if table.num_rows != len(block):
-        raise SchemaError("a line must hold one object")
-    return _only(table)
+    return json_reading.parse([record.raw for record in block], schema)
 
 
 def _only(table: pa.Table) -> pa.RecordBatch:
@@ -146,13 +174,13 @@ def sifted(
     nothing = pa.RecordBatch.from_pylist([], schema)
     with open_text(path) as file:
         if format == "csv":
-            records = csv_records(file)
+            keep_empty = _has_null_lines(path)
+            records = csv_records(file, keep_empty=keep_empty)
             header = next(records, None)
             if header is None:
                 return
-            names = pa.csv.read_csv(io.BytesIO(header.raw)).column_names
-            _check_columns(schema, names)
-            rows: Parse = partial(_csv_rows, header, schema=schema)
+            _check_columns(schema, _names(header))
+            rows: Parse = partial(_csv_rows, header, keep_empty, schema=schema)
         else:
             records, rows = json_records(file), partial(_json_rows, schema=schema)
         rest = islice(records, skip, None)
@@ -191,6 +219,7 @@ def _fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     columns = []
     for field in schema:
         column = _cast(batch.column(field.name), field)
+        check_times(column, field.name)
         check_not_null(column, field, f"column {field.name!r}")
         columns.append(column)
     return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -3,18 +3,21 @@
 A block of records is parsed as a whole; where that fails, each half by itself, down to the records
 that fail alone. So good records cost little, and a bad one some tries.
 
-A record of CSV ends with the line in which its quotes are closed, so a quote that is never closed
-makes one record of everything after it.
+Records of CSV are told apart as pyarrow does, so that reading them one by one gives the rows that
+reading the file gives. A line ends with CR, LF or both. A quote means something only where a field
+begins; there it may hold line ends, up to the quote that closes it. One that is never closed makes
+one record of everything after it.
 """
 
 from __future__ import annotations
 
 import gzip
 import io
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import IO, Any, cast
+from typing import IO, Any, NamedTuple, cast
 
 import pyarrow as pa
 
@@ -24,8 +27,7 @@ from mainstay.errors import SchemaError
 Parse = Callable[[Sequence["Record"]], pa.RecordBatch]
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(NamedTuple):  # quicker to make than a dataclass, and there is one for each line
     """The bytes of one record, with its line ends, and the number of its first line."""
 
     line: int
@@ -41,27 +43,69 @@ class Sifted:
     records: int
 
 
-def csv_records(file: IO[bytes]) -> Iterator[Record]:
-    """The records of a CSV file, the header among them; empty lines are none."""
+_QUOTED = rb'"[^"]*(?:""[^"]*)*"(?!")[^,\r\n]*'
+_FIELD = rb"(?:" + _QUOTED + rb'|[^",\r\n][^,\r\n]*)?'
+_FIELDS = re.compile(_FIELD + rb"(?:," + _FIELD + rb")*")
+"""As many whole fields as there are: it stops before a quote that is not closed."""
+_REST_OF_QUOTED = re.compile(rb'[^"]*(?:""[^"]*)*"(?!")[^,\r\n]*')
+_MARK = b"\xef\xbb\xbf"
+"""What some programs begin a file of UTF-8 with."""
+_CHUNK_BYTES = 1 << 20
+
+
+def csv_records(file: IO[bytes], *, keep_empty: bool = False) -> Iterator[Record]:
+    """The records of a CSV file, the header among them; empty lines are none unless kept."""
     parts: list[bytes] = []
-    quotes = begin = 0
-    for number, line in enumerate(file, 1):
+    begin = 0
+    for number, line in enumerate(_lines(file), 1):
         if not parts:
-            if not line.strip(b"\r\n"):
+            if not keep_empty and not line.strip(b"\r\n"):
                 continue
             begin = number
+        is_open = _is_open(line, in_quotes=bool(parts))
         parts.append(line)
-        quotes += line.count(b'"')
-        if quotes % 2 == 0:
+        if not is_open:
             yield Record(begin, b"".join(parts))
-            parts, quotes = [], 0
+            parts = []
     if parts:
         yield Record(begin, b"".join(parts))
 
 
+def _is_open(line: bytes, *, in_quotes: bool) -> bool:
+    """Whether a field that was begun in quotes goes on after the line."""
+    if b'"' not in line:
+        return in_quotes
+    at = len(_MARK) if line.startswith(_MARK) and not in_quotes else 0
+    if in_quotes:
+        closed = _REST_OF_QUOTED.match(line)
+        if closed is None:
+            return True
+        at = closed.end()
+        if line[at : at + 1] != b",":
+            return False
+        at += 1
+    fields = _FIELDS.match(line, at)
+    return fields is not None and line[fields.end() : fields.end() + 1] == b'"'
+
+
+def _lines(file: IO[bytes]) -> Iterator[bytes]:
+    """The lines of a file, however they end."""
+    rest = b""
+    while chunk := file.read(_CHUNK_BYTES):
+        lines = (rest + chunk).splitlines(keepends=True)
+        # The last may go on in the next chunk, also if it ends with half of an end.
+        rest = b"" if lines[-1].endswith(b"\n") else lines.pop()
+        yield from lines
+    if rest:
+        yield rest
+
+
 def json_records(file: IO[bytes]) -> Iterator[Record]:
     """The lines of a file that are not empty."""
-    return (Record(n, line) for n, line in enumerate(file, 1) if line.strip())
+    for number, line in enumerate(file, 1):
+        raw = line.removeprefix(_MARK) if number == 1 else line
+        if raw.strip():
+            yield Record(number, raw)
 
 
 def open_text(path: str) -> IO[bytes]:

@@ -44,7 +44,8 @@ from mainstay.connectors.output_directory import (
     remove,
 )
 from mainstay.connectors.part_formats import PartFormat
-from mainstay.connectors.part_writer import PartWriter, Rolling, attempt_of
+from mainstay.connectors.part_names import attempt_of
+from mainstay.connectors.part_writer import PartWriter, Rolling
 from mainstay.connectors.spark_file_log import has_log
 from mainstay.errors import GraphError, SinkError
 from mainstay.runtime.connector import Sink, SinkContext, SinkRecovery, SinkWriter
@@ -90,6 +91,11 @@ class FileSink(Sink):
         self.run = uuid.uuid4().hex[:12]
         self._fence = ""
         _check_has_no_log(self.path, GraphError)
+
+    def check_schema(self, schema: pa.Schema) -> None:
+        partitions = HivePartitions(self.partition_by)
+        partitions.check(schema)
+        self.format.check(partitions.without(schema))
 
     def open(self, context: SinkContext) -> SinkWriter:
         claim(self.path, context, lambda: _check_has_no_log(self.path, SinkError))

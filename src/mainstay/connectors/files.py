@@ -8,8 +8,13 @@
 
 A split is a file, its offset the number of records that were read. Columns are found by name and
 cast to the schema; other columns of a file are left out. Files must not change while a job reads
-them: one that has another size than when it was planned is refused, because what was read of it
-could not be read again.
+them: one that has another size or time of change than when it was planned is refused, because what
+was read of it could not be read again. A relative path is below the directory in which the source
+was made, wherever the workers run.
+
+A job that has finished and is started again reads the files that are new, as one that was stopped
+does. A file is known by its path: one that was moved is a new file, one that is gone is nothing.
+One that was read and has another size now, or begins or ends with other bytes, is refused.
 
 A record of CSV or JSON that does not fit the schema ends the job with its file and line, or with
 ``malformed="skip"`` is left out and counted, or with ``malformed="side"`` stays, in the column
@@ -36,9 +41,11 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Collection, Generator, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from glob import glob, has_magic
+from stat import S_ISREG
 from time import monotonic
 from typing import Any
 
@@ -55,17 +62,20 @@ from mainstay.connectors.file_formats import (
     sifted,
 )
 from mainstay.connectors.malformed import Malformed, settle, unreadable
-from mainstay.connectors.part_writer import is_merged
+from mainstay.connectors.part_names import is_merged
 from mainstay.connectors.spark_file_log import SparkFileLog, has_log
 from mainstay.errors import GraphError, SchemaError, SourceError
 from mainstay.runtime.connector import Json, Polled, Source, Split, SplitReader
 from mainstay.schema import to_schema
 from mainstay.snapshot.object_storage import open_storage
+from mainstay.spelling import did_you_mean
 
 TEMPORARY = (".tmp", ".part", ".inprogress", "._COPYING_")
 """How names end under which other programs write files that they will rename."""
 
 REPLAN_S = 1.0
+MARKED_BYTES = 4096
+"""How much of the beginning and of the end of a file tells whether it has changed."""
 LISTING_SHARE = 0.1
 """The part of the time that may go into looking for files."""
 
@@ -80,6 +90,7 @@ class Files(Source):
 
     may_block = True
     reads_at_once = 4
+    new_input = "files at paths that were not read before"
 
     def __init__(
         self,
@@ -97,37 +108,63 @@ class Files(Source):
         if format not in (None, *READERS):
             raise GraphError(
                 f"Files(format={format!r}): the formats are {', '.join(sorted(READERS))}."
+                f"{did_you_mean(format, READERS)}"
             )
         if not isinstance(batch_rows, int) or isinstance(batch_rows, bool) or batch_rows < 1:
             raise GraphError(f"Files(batch_rows={batch_rows!r}) must be a number of at least 1.")
         self.paths = [os.fspath(path) for path in given]
+        self.directory = os.getcwd()
+        """What relative paths are below, also for workers that run elsewhere."""
         self.format = format
         self.batch_rows = batch_rows
         self.bounded = not watch
-        self._growing: dict[str, int] = {}
+        self._growing: dict[str, _Stamp] = {}
         self._absences = Absences(self.paths)
+        self._spelled: dict[str, str] | None = None
         Malformed.check(malformed, "Files")
         self.malformed = malformed
         self.malformed_column = Malformed.column_of(malformed)
-        self.row_schema = self._schema_of_first() if schema is None else to_schema(schema)
-        self.schema = Malformed.with_column(self.row_schema, malformed)
-        if format is not None:
-            check_types(self.row_schema, format, GraphError)
+        if schema is not None:
+            # In the place of the properties below, which look into the first file.
+            self.row_schema = self._checked(to_schema(schema))
+            self.schema = Malformed.with_column(self.row_schema, malformed)
+
+    @cached_property
+    def row_schema(self) -> pa.Schema:
+        """The schema of the files, without what tells of malformed records."""
+        return self._checked(self._schema_of_first())
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The schema of the source's rows; asked for when the source is added to a job."""
+        return Malformed.with_column(self.row_schema, self.malformed)
+
+    def _checked(self, schema: pa.Schema) -> pa.Schema:
+        if self.format is not None:
+            check_types(schema, self.format, GraphError)
+        return schema
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Only what plans needs to know the files of earlier starts.
+        return {**self.__dict__, "_spelled": None}
 
     def plan(self, seen: frozenset[str]) -> Sequence[Split]:
         began_at = monotonic()
-        found = self._found(SourceError)
+        found = self._found(SourceError, is_begun=bool(seen))
         took_s = monotonic() - began_at
         self.replan_s = max(REPLAN_S, took_s / LISTING_SHARE)
+        found = self._as_spelled_before(found, seen)
         self._absences.note(found, seen)
-        sizes = _sizes(found) if self.bounded else self._settled(found, seen)
-        formats = {path: self._format_of(path, SourceError) for path in sorted(sizes)}
+        if seen or not self.bounded:
+            _check_no_merged(path for path in found.keys() - seen if not path.endswith(TEMPORARY))
+        stamps = self._stamps(found) if self.bounded else self._settled(found, seen)
+        formats = {path: self._format_of(path, SourceError) for path in sorted(stamps)}
         for format in sorted(set(formats.values())):
             check_types(self.row_schema, format, SourceError)
         return [
-            Split(path, {"format": format, "size_bytes": sizes[path]})
+            Split(path, self._data(path, format, stamps[path]), self._mark_of(path, stamps[path]))
             for path, format in formats.items()
-            if path not in seen
+            if self.bounded or path not in seen
         ]
 
     def forget(self, seen: frozenset[str]) -> Collection[str]:
@@ -135,33 +172,88 @@ class Files(Source):
         return self._absences.long_gone()
 
     def read(self, split: Split, offset: Json | None) -> SplitReader:
-        place = _Place(split.id, split.data["format"], split.data["size_bytes"])
+        data = split.data
+        # Splits that an earlier version planned have neither a place nor a time.
+        path = data.get("path") or self._place_of(split.id)
+        stamp = _Stamp(data["size_bytes"], data.get("modified_ns"))
+        place = _Place(path, data["format"], stamp)
         return _FileReader(place, self.row_schema, self.batch_rows, offset or 0, self.malformed)
 
-    def _found(self, error: type[Exception]) -> dict[str, bool]:
-        """The files there are, and of each whether it is known to be whole."""
+    def _data(self, name: str, format: str, stamp: _Stamp) -> dict[str, Json]:
+        return {
+            "format": format,
+            "size_bytes": stamp.size_bytes,
+            "modified_ns": stamp.modified_ns,
+            "path": self._place_of(name),
+        }
+
+    def _place_of(self, name: str) -> str:
+        """Where a file is. Its split is named as its path was given, which snapshots hold."""
+        return os.path.join(self.directory, name)
+
+    def _mark_of(self, name: str, stamp: _Stamp) -> str | None:
+        """What tells a file that was read to its end from another, without reading all of it."""
+        return _mark_of(self._place_of(name), stamp.size_bytes) if self.bounded else None
+
+    def _found(self, error: type[Exception], *, is_begun: bool = False) -> dict[str, bool]:
+        """The files there are, and of each whether it is known to be whole.
+
+        Once files were read they may be removed: there need not be any then.
+        """
         found: dict[str, bool] = {}
         for path in self.paths:
-            matches = dict(_files_of(path))
-            if not matches and self.bounded:
+            matches = dict(_files_of(path, self.directory))
+            if not matches and self.bounded and not is_begun:
                 raise error(
-                    f"no file matches {path!r} (in {os.getcwd()!r}). Correct the path, or leave "
+                    f"no file matches {path!r} (in {self.directory!r}). Correct the path, or leave "
                     "it out if there may be no such file."
                 )
             found |= matches
         return found
 
-    def _settled(self, found: dict[str, bool], seen: frozenset[str]) -> dict[str, int]:
-        """The sizes of the new files that are whole, or have not grown since the last time."""
+    def _as_spelled_before(self, found: dict[str, bool], seen: frozenset[str]) -> dict[str, bool]:
+        """The files by the names under which an earlier start has read them, where one has."""
+        if self._spelled is None:
+            self._spelled = {self._path_of(name): name for name in seen}
+        known = self._spelled
+
+        def before(name: str) -> str:
+            return name if name in seen or not known else known.get(self._path_of(name), name)
+
+        return {before(name): is_whole for name, is_whole in found.items()}
+
+    def _path_of(self, name: str) -> str:
+        """The same for all ways to spell it."""
+        return os.path.normpath(self._place_of(name))
+
+    def _stamps(self, found: dict[str, bool]) -> dict[str, _Stamp]:
+        """The files as they are now. One that has gone since it was found is left out, unless a
+        log says that it belongs to the data."""
+        stamps = {}
+        for name, is_listed in found.items():
+            stamp = _stamp_of(self._place_of(name))
+            if stamp is not None:
+                stamps[name] = stamp
+            elif is_listed:
+                raise SourceError(
+                    f"file {name!r} is listed in Spark's log but is not there. Put it back; a "
+                    "directory with such a log can be neither moved nor thinned out."
+                )
+        return stamps
+
+    def _settled(self, found: dict[str, bool], seen: frozenset[str]) -> dict[str, _Stamp]:
+        """The new files that are whole, or have not changed since the last time."""
         new = {
             path: is_whole
             for path, is_whole in found.items()
             if path not in seen and not path.endswith(TEMPORARY)
         }
-        for path in new:
-            _check_is_not_merged(path)
-        before, self._growing = self._growing, _sizes(new)
-        return {path: n for path, n in self._growing.items() if new[path] or before.get(path) == n}
+        before, self._growing = self._growing, self._stamps(new)
+        return {
+            path: stamp
+            for path, stamp in self._growing.items()
+            if new[path] or before.get(path) == stamp
+        }
 
     def _format_of(self, path: str, error: type[Exception]) -> str:
         if self.format is not None:
@@ -190,49 +282,91 @@ class Files(Source):
                 'as in schema="customer string, amount long".'
             )
         try:
-            return to_schema(pq.read_schema(path))
+            return to_schema(pq.read_schema(self._place_of(path)))
         except (pa.ArrowException, OSError, SchemaError) as error:
             raise GraphError(f"no schema can be read from file {path!r} (parquet): {error}") from (
                 error
             )
 
 
-def _files_of(path: str) -> Iterator[tuple[str, bool]]:
-    """The files that one of the given paths stands for; those of a Spark log are whole."""
-    for match in glob(path, recursive=True) if has_magic(path) else [path]:
-        if os.path.isfile(match):
+@dataclass(frozen=True, slots=True)
+class _Stamp:
+    """What tells a file from another one that has taken its place."""
+
+    size_bytes: int
+    modified_ns: int | None
+    """When it was last changed; None where an earlier version has not noted it."""
+
+    def fits(self, found: _Stamp) -> bool:
+        is_known = self.modified_ns is not None
+        return self == found if is_known else self.size_bytes == found.size_bytes
+
+    def __str__(self) -> str:
+        if self.modified_ns is None:
+            return f"{self.size_bytes} bytes"
+        seconds, rest = divmod(self.modified_ns, 1_000_000_000)
+        return f"{self.size_bytes} bytes, changed at {seconds}.{rest:09}"
+
+
+def _stamp_of(path: str) -> _Stamp | None:
+    try:
+        status = os.stat(path)
+    except FileNotFoundError:
+        return None
+    return _Stamp(status.st_size, status.st_mtime_ns) if S_ISREG(status.st_mode) else None
+
+
+def _files_of(path: str, directory: str) -> Iterator[tuple[str, bool]]:
+    """The files that one of the given paths stands for; those of a Spark log are whole.
+
+    They are named as the path was given: below ``directory`` if it is relative.
+    """
+    is_pattern = has_magic(path)
+    for match in glob(path, root_dir=directory, recursive=True) if is_pattern else [path]:
+        place = os.path.join(directory, match)
+        if os.path.isfile(place):
             yield match, False
-        elif has_log(match):
-            log = SparkFileLog(open_storage(match), SourceError)
+        elif has_log(place):
+            log = SparkFileLog(open_storage(place), SourceError)
             yield from ((file.path, True) for file in log.files())
         else:
-            yield from ((name, False) for name in _files_below(match))
+            yield from ((match + name[len(place) :], False) for name in _files_below(place))
 
 
-def _check_is_not_merged(path: str) -> None:
+def _check_no_merged(paths: Iterable[str]) -> None:
     """A file that stands for others would be read beside them, and every row twice."""
-    if is_merged(os.path.basename(path)):
+    for path in paths:
+        if is_merged(os.path.basename(path)):
+            raise SourceError(
+                f"file {path!r} was merged of smaller ones by a sink with compact=, and some of "
+                "them may have been read before. Watch, or read again and again, a directory that "
+                "is written without compact=."
+            )
+
+
+def _mark_of(path: str, size_bytes: int) -> str:
+    """What tells a file from another of the same name, without reading all of it."""
+    try:
+        with open(path, "rb") as file:
+            checksum = zlib.crc32(file.read(MARKED_BYTES))
+            file.seek(max(0, size_bytes - MARKED_BYTES))
+            checksum = zlib.crc32(file.read(MARKED_BYTES), checksum)
+    except OSError as error:
+        raise SourceError(f"file {path!r} cannot be read: {error}.") from error
+    return f"a file of {size_bytes:,} bytes with the checksum {checksum:08x} at its ends"
+
+
+def _check_is_readable(error: OSError) -> None:
+    """A directory may be absent, or go; one that may not be looked at would seem to be empty."""
+    if isinstance(error, PermissionError):
         raise SourceError(
-            f"file {path!r} was merged of smaller ones by FileSink(compact=...), and some of them "
-            "may have been read before. Watch a directory that is written without compact=, or "
-            "read it once, without watch=True."
+            f"the directory {error.filename!r} cannot be listed: {error}. Grant the permission to "
+            "read it."
         )
 
 
-def _sizes(found: dict[str, bool]) -> dict[str, int]:
-    """The sizes of the files. One that has gone since it was found is left out, unless a log
-    says that it belongs to the data."""
-    for path, is_listed in found.items():
-        if is_listed and not os.path.isfile(path):
-            raise SourceError(
-                f"file {path!r} is listed in Spark's log but is not there. Put it back; a "
-                "directory with such a log can be neither moved nor thinned out."
-            )
-    return {path: os.path.getsize(path) for path in found if os.path.isfile(path)}
-
-
 def _files_below(path: str) -> Iterator[str]:
-    for directory, inner, names in os.walk(path):
+    for directory, inner, names in os.walk(path, onerror=_check_is_readable):
         inner[:] = [name for name in inner if not name.startswith((".", "_"))]
         yield from (
             os.path.join(directory, name) for name in names if not name.startswith((".", "_"))
@@ -248,7 +382,19 @@ class _Place:
 
     path: str
     format: str
-    size_bytes: int
+    stamp: _Stamp
+
+    def check(self) -> None:
+        """Refuse a file that is not the one that was planned."""
+        status = os.stat(self.path)
+        found = _Stamp(status.st_size, status.st_mtime_ns)
+        if not self.stamp.fits(found):
+            raise SourceError(
+                f"file {self.path!r} is not the one that the job planned: it had {self.stamp} and "
+                f"has {found}. A file must not change while a job reads it: put the old one back "
+                "(if only its time is another, set that with touch -d @SECONDS), or start the job "
+                "afresh in another snapshot directory."
+            )
 
     def broken(self, problem: Any) -> SourceError:
         return SourceError(
@@ -306,14 +452,9 @@ def _chunks(
     """The rows of a file after so many records."""
     read = _lenient if malformed != "fail" and place.format != "parquet" else _strict
     try:
-        size = os.path.getsize(place.path)
-        if size != place.size_bytes:
-            raise SourceError(
-                f"file {place.path!r} had {place.size_bytes} bytes when the job planned it and has "
-                f"{size} now. A file must not change while a job reads it: put the old one back, "
-                "or start the job afresh in another snapshot directory."
-            )
+        place.check()
         yield from read(place, schema, batch_rows, skip, malformed)
+        place.check()
     except (pa.ArrowException, OSError, EOFError, zlib.error, SchemaError) as error:
         raise place.broken(error) from error
 

@@ -19,8 +19,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from mainstay.connectors import json_records
+from mainstay.connectors import json_reading, json_records
 from mainstay.connectors.file_formats import check_types
+from mainstay.connectors.soundness import check_times
 from mainstay.errors import GraphError, SchemaError, SinkError
 from mainstay.schema import to_schema, to_type
 from mainstay.schema.arrays import check_not_null
@@ -75,7 +76,7 @@ class Json(Format):
     """Records of one JSON object each. Fields that the schema does not name are left out.
 
     An absent field is null, and so are all columns of a record without a value. Times are texts in
-    ISO 8601, UTC where they have no zone; binary values are base64.
+    ISO 8601, UTC where they have no zone; binary values are base64; a map is an object.
     """
 
     def __init__(self, schema: Any = None) -> None:
@@ -103,8 +104,8 @@ def _parsed(
     if not records:
         return []
     try:
-        return [json_records.parse(records, schema)]
-    except json_records.ERRORS as error:
+        return [json_reading.parse(records, schema)]
+    except json_reading.ERRORS as error:
         if len(records) == 1:
             errors[first] = str(error)[:TOO_LONG]
             return []
@@ -195,7 +196,7 @@ class ArrowIpc(Format):
                 continue
             try:
                 batch = _batch_of(record, schema)
-            except (pa.ArrowException, SchemaError, OSError) as error:
+            except (pa.ArrowException, SchemaError, OSError, ValueError) as error:
                 errors[number] = str(error)[:TOO_LONG]
                 continue
             rows[number] = batch.num_rows
@@ -210,6 +211,7 @@ class ArrowIpc(Format):
 
 def _batch_of(record: bytes, schema: pa.Schema) -> pa.RecordBatch:
     table = from_ipc(record)
+    table.validate(full=True)  # what a record says of its own buffers need not be true
     missing = [name for name in schema.names if name not in table.schema.names]
     if missing:
         raise SchemaError(
@@ -219,6 +221,7 @@ def _batch_of(record: bytes, schema: pa.Schema) -> pa.RecordBatch:
     fitted = table.select(schema.names).cast(pa.schema([f.with_nullable(True) for f in schema]))
     batch = fitted.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], schema)]
     for column, each in zip(batch[0].columns, schema, strict=True):
+        check_times(column, each.name)
         check_not_null(column, each, f"column {each.name!r}")
     return pa.RecordBatch.from_arrays(batch[0].columns, schema=schema)
 

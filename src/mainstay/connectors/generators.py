@@ -8,14 +8,16 @@
 
 Row ``k`` of a source is the same in every run; only when it comes depends on the clock. The
 splits divide the rows among them and are part of the snapshot, so that a job that is restored
-with another number of splits keeps those it began with.
+with another number of splits keeps those it began with. A job that is started again with a higher
+``end``, or without one, goes on where the old end was.
 """
 
 from __future__ import annotations
 
+import re
 import time
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from collections.abc import Sequence as Several
 from typing import Any
 
@@ -34,6 +36,7 @@ class _Generated(Source):
     """Rows that are dealt out in runs: ``run`` rows to the first split, as many to the next."""
 
     replan_s = None
+    new_input = "numbers from the old end= up to a higher one"
 
     def __init__(
         self,
@@ -62,19 +65,24 @@ class _Generated(Source):
         self._run = run
 
     def plan(self, seen: frozenset[str]) -> Several[Split]:
-        if seen:
+        ends = [_end_of(id) for id in seen]
+        if None in ends:
+            return []  # a split without an end has all that comes
+        first = max((end for end in ends if end is not None), default=self.start)
+        if seen and self.end is not None and self.end <= first:
             return []
+        share = {"splits": self.splits, "run": self._run, "start": first, "end": self.end}
+        where = f"-from-{first}" if seen or self.end is not None else ""
+        where += "" if self.end is None else f"-to-{self.end}"
         return [
-            Split(
-                f"split-{number}-of-{self.splits}",
-                {"number": number, "splits": self.splits, "run": self._run, "start": self.start},
-            )
+            Split(f"split-{number}-of-{self.splits}{where}", {"number": number, **share})
             for number in range(self.splits)
         ]
 
     def read(self, split: Split, offset: Json | None) -> SplitReader:
-        share = Share(**split.data)
-        rows = None if self.end is None else share.rows_before(self.end)
+        share = Share.of(split.data)
+        ends = [end for end in (self.end, split.data.get("end")) if end is not None]
+        rows = share.rows_before(min(ends)) if ends else None
         rate = None if self.rows_per_second is None else self.rows_per_second / share.splits
 
         def generate(position: int, count: int) -> pa.RecordBatch:
@@ -155,6 +163,11 @@ class Share:
     def __init__(self, number: int, splits: int, run: int, start: int) -> None:
         self.number, self.splits, self.run, self.start = number, splits, run, start
 
+    @staticmethod
+    def of(data: Mapping[str, Any]) -> Share:
+        """The share that the data of a split describes."""
+        return Share(data["number"], data["splits"], data["run"], data["start"])
+
     def id_at(self, position: int) -> int:
         runs, within = divmod(position, self.run)
         return self.start + (runs * self.splits + self.number) * self.run + within
@@ -220,6 +233,12 @@ class PacedReader(SplitReader):
             return 0.0
         due_at = self._began_at + (self._position - self._first + 1) / self._rate
         return max(due_at - now, MIN_WAIT_S)
+
+
+def _end_of(id: str) -> int | None:
+    """Where a split ends, if its id says so."""
+    found = re.search(r"-to-(-?\d+)$", id)
+    return None if found is None else int(found[1])
 
 
 def _check_whole(source: str, name: str, value: Any, least: int | None) -> None:

@@ -20,7 +20,9 @@ from mainstay.errors import GraphError, SinkError
 from mainstay.schema import format_type
 
 DEFAULT = "__HIVE_DEFAULT_PARTITION__"
-_ESCAPED = re.compile("[\x01-\x1f\x7f\"#%'*/:=?\\\\{\\[\\]^]")
+LONGEST_NAME = 255
+"""How many bytes the name of a directory may have on the disks there are."""
+_ESCAPED = re.compile("[\x00-\x1f\x7f\"#%'*/:=?\\\\{\\[\\]^]")
 
 
 def columns_of(partition_by: Any, sink: str) -> tuple[str, ...]:
@@ -42,6 +44,19 @@ def escaped(text: str) -> str:
 def folder_of(values: Sequence[tuple[str, str]]) -> str:
     """The directory of named values."""
     return "/".join(f"{escaped(name)}={escaped(value)}" for name, value in values)
+
+
+def check_is_name(folder: str) -> None:
+    """Refuse a directory that no disk can have a name for."""
+    for part in folder.split("/"):
+        size = len(part.encode())
+        if size > LONGEST_NAME:
+            column = unquote(part.split("=", 1)[0])
+            raise SinkError(
+                f"partition_by names column {column!r}, and a value of it is too long to be the "
+                f"name of a directory: {part[:60]!r}… has {size} bytes, and {LONGEST_NAME} are "
+                "possible. Partition by something shorter; map() can derive it."
+            )
 
 
 def values_of(folder: str) -> dict[str, str | None]:
@@ -91,12 +106,16 @@ class HivePartitions:
         self.columns = tuple(columns)
         self._checked: pa.Schema | None = None
 
+    def without(self, schema: pa.Schema) -> pa.Schema:
+        """The columns that are in the files."""
+        return pa.schema([field for field in schema if field.name not in self.columns])
+
     def split(self, batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
         """Each directory with its rows, in their order and without the columns."""
         if not self.columns or not batch.num_rows:
             yield "", batch
             return
-        self._check(batch.schema)
+        self.check(batch.schema)
         texts = [_texts(batch.column(name)) for name in self.columns]
         rows = batch.drop_columns(list(self.columns))
         for indices in _groups(texts):
@@ -105,8 +124,9 @@ class HivePartitions:
             folder = folder_of(list(zip(self.columns, values, strict=True)))
             yield folder, rows if len(indices) == len(rows) else rows.take(pa.array(indices))
 
-    def _check(self, schema: pa.Schema) -> None:
-        if schema is self._checked:
+    def check(self, schema: pa.Schema) -> None:
+        """Refuse rows that cannot be dealt out by these columns."""
+        if schema is self._checked or not self.columns:
             return
         missing = [name for name in self.columns if name not in schema.names]
         if missing:

@@ -26,6 +26,10 @@ class IngestSource(Source):
 
     may_block = True
     reads_at_once = 4
+    new_input = (
+        "nothing: a batch DataFrame is read once. Read files with connectors.Files, or give "
+        "from_dataframe a streaming DataFrame"
+    )
 
     def __init__(self, location: str | None, uid: str, schema: pa.Schema, *, bounded: bool) -> None:
         self.location = location

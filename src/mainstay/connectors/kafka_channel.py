@@ -144,11 +144,14 @@ class Channel:
         if self._reader is not None and read_page(self._reader, self.name, self.topic).has(epoch):
             return
         if took_s * 1000 >= self._timeout_ms:
-            raise SinkError(
+            late = SinkError(
                 f"{what}: it took {took_s:.0f} s, and the brokers gave it up after "
                 f"{self._timeout_ms / 1000:.0f} s. Raise {TIMEOUT_SETTING} in config=, or take "
                 "snapshots more often."
-            ) from error
+            )
+            # The next attempt delivers the same again, and may find the brokers less busy.
+            late.is_final = False
+            raise late from error
         if self.is_own:
             raise FencedError(
                 f"{what}: another worker has taken over, because this attempt was given up."

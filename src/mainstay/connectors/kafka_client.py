@@ -71,7 +71,7 @@ class KafkaSettings:
     """Where the brokers are, and what the user has set for the clients."""
 
     servers: str
-    config: Mapping[str, Any] = field(default_factory=dict)
+    config: Mapping[str, Any] = field(default_factory=dict, repr=False)  # it holds passwords
 
     def __repr__(self) -> str:
         return f"KafkaSettings({self.servers!r}, {masked_settings(self.config)})"

@@ -34,6 +34,7 @@ from mainstay.connectors.kafka_client import (
     partitions_of,
 )
 from mainstay.connectors.kafka_ledger import page_name
+from mainstay.connectors.soundness import UNWRITABLE
 from mainstay.connectors.write_ahead import Delivery, WriteAheadSink, WriteAheadWriter
 from mainstay.errors import GraphError, SinkError
 from mainstay.runtime.connector import SinkContext, SinkWriter
@@ -121,13 +122,19 @@ class KafkaSink(WriteAheadSink):
     def records_of(self, rows: pa.Table) -> list[Record]:
         """The keys and values of rows."""
         records: list[Record] = []
-        for batch in rows.to_batches():
-            values = self.value.encode(batch)
-            keys = [None] * len(values) if self.key is None else _keys(batch.column(self.key))
-            records += zip(keys, values, strict=True)
+        try:
+            for batch in rows.to_batches():
+                values = self.value.encode(batch)
+                keys = [None] * len(values) if self.key is None else _keys(batch.column(self.key))
+                records += zip(keys, values, strict=True)
+        except UNWRITABLE as error:
+            raise SinkError(
+                f"rows cannot be written to topic {self.topic!r}: {type(error).__name__}: {error}. "
+                f"Give the sink rows that {type(self.value).__name__}() has a spelling for."
+            ) from error
         return records
 
-    def check(self, schema: pa.Schema) -> None:
+    def check_schema(self, schema: pa.Schema) -> None:
         """Refuse rows that could never be delivered, before they are part of a snapshot."""
         self.value.check(schema)
         if self.key is None:
@@ -167,7 +174,7 @@ class _TopicWriter(WriteAheadWriter):
         )
 
     def write(self, batch: pa.RecordBatch) -> None:
-        self._sink.check(batch.schema)
+        self._sink.check_schema(batch.schema)
         metadata = {**(batch.schema.metadata or {}), _TOPIC: self._sink.topic.encode()}
         super().write(batch.replace_schema_metadata(metadata))
 
@@ -184,7 +191,7 @@ class PlainWriter(SinkWriter):
         self._producer: Any = None
 
     def write(self, batch: pa.RecordBatch) -> Callable[[], None]:
-        self._sink.check(batch.schema)
+        self._sink.check_schema(batch.schema)
         return lambda: self._send(batch)
 
     def prepare(self, epoch: int) -> None:

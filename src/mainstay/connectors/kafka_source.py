@@ -9,11 +9,15 @@
 Where a partition is read from and to is decided once, when it is planned, and kept with the split:
 "latest" is the same place after a restart. Offsets are part of the job's snapshots; a consumer
 group is not needed, and one that is named (``group=``) only shows others how far the job is.
+
+With ``until`` a split is a range of a partition. A job that has finished, or was stopped, and is
+started again reads on from the end of that range to where ``until`` is then; without ``until`` it
+goes on from there for ever.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
@@ -31,8 +35,9 @@ from mainstay.connectors.kafka_client import (
 from mainstay.connectors.kafka_reader import PartitionReader
 from mainstay.connectors.kafka_records import METADATA, Records
 from mainstay.connectors.malformed import Malformed
-from mainstay.errors import GraphError, SourceError
+from mainstay.errors import GraphError, RestoreError, SourceError
 from mainstay.runtime.connector import Json, Source, Split, SplitReader
+from mainstay.spelling import did_you_mean
 
 Place = tuple[str, int]
 _OURS = ("group.id", "enable.auto.commit", "enable.partition.eof", "auto.offset.reset")
@@ -50,6 +55,7 @@ class KafkaSource(Source):
     """
 
     may_block = True
+    new_input = "records after those it has read, up to where until= is now"
 
     def __init__(
         self,
@@ -79,7 +85,6 @@ class KafkaSource(Source):
         self.group = group
         self.bounded = until is not None
         self.replan_s = replan_s
-        self._ends: dict[str, int] = {}
         self._reporter: Any = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -90,24 +95,28 @@ class KafkaSource(Source):
     def plan(self, seen: frozenset[str]) -> Sequence[Split]:
         noted = Noted()
         admin = self.settings.admin(noted)
-        known = {topic for topic, _ in map(_place_of, seen)}
+        known = {_place_of(id)[0] for id in seen}
+        reached = _reached(seen)
         places = [
             (topic, partition)
             for topic in self.topics
             for partition in partitions_of(admin, topic, SourceError, noted)
             if _id_of(topic, partition) not in seen
         ]
-        # What is new in a topic that is read already was added since: nothing of it is old.
-        added = [place for place in places if place[0] in known]
-        starts = _resolved(admin, self.start, [p for p in places if p not in added], noted)
-        starts |= _resolved(admin, "earliest", added, noted)
         ends = (
             {} if self.until is None else _resolved(admin, self.until, places, noted, is_end=True)
         )
-        self._ends |= {_id_of(*place): end for place, end in ends.items()}
+        _check_reached(reached, ends if self.until == "latest" else {})
+        # What is new in a topic that is read already was added since: nothing of it is old.
+        added = [place for place in places if place[0] in known and place not in reached]
+        fresh = [place for place in places if place not in added and place not in reached]
+        starts = _resolved(admin, self.start, fresh, noted)
+        starts |= _resolved(admin, "earliest", added, noted)
+        starts |= {place: reached[place] for place in places if place in reached}
         return [
-            Split(_id_of(*place), {"start": starts[place], "end": ends.get(place)})
+            _split(place, starts[place], ends.get(place))
             for place in places
+            if place not in reached or place not in ends or ends[place] > reached[place]
         ]
 
     def read(self, split: Split, offset: Json | None) -> SplitReader:
@@ -122,12 +131,14 @@ class KafkaSource(Source):
         """Commit how far the job is to the group, where one is named, for people to see."""
         if self.group is None:
             return
-        reached = {id: self._ends.get(id) for id in seen} | dict(unfinished)
+        reached = _reached(seen.difference(unfinished))
+        for id, offset in unfinished.items():
+            if offset is not None:
+                place = _place_of(id)
+                reached[place] = max(offset, reached.get(place, 0))
         kafka = load_confluent()
         offsets = [
-            kafka.TopicPartition(*_place_of(id), offset)
-            for id, offset in sorted(reached.items())
-            if offset is not None
+            kafka.TopicPartition(*place, offset) for place, offset in sorted(reached.items())
         ]
         if not offsets:
             return
@@ -142,13 +153,41 @@ class KafkaSource(Source):
             raise meaning(error, what, SourceError) from error
 
 
+def _split(place: Place, start: int, end: int | None) -> Split:
+    """A partition from an offset on, or a range of it: another range is another split."""
+    id = _id_of(*place) if end is None else f"{_id_of(*place)}[{start}:{end}]"
+    return Split(id, {"start": start, "end": end})
+
+
 def _id_of(topic: str, partition: int) -> str:
     return f"{topic}-{partition}"
 
 
 def _place_of(id: str) -> Place:
-    topic, _, partition = id.rpartition("-")
+    # The name of a topic has no brackets.
+    topic, _, partition = id.partition("[")[0].rpartition("-")
     return topic, int(partition)
+
+
+def _reached(ids: Collection[str]) -> dict[Place, int]:
+    """Up to where the partitions were read by the ranges that these ids stand for."""
+    reached: dict[Place, int] = {}
+    for id in ids:
+        _, _, end = id.rstrip("]").partition(":")
+        if end:
+            place = _place_of(id)
+            reached[place] = max(int(end), reached.get(place, 0))
+    return reached
+
+
+def _check_reached(reached: Mapping[Place, int], latest: Mapping[Place, int]) -> None:
+    for place, end in latest.items():
+        if end < reached.get(place, 0):
+            raise RestoreError(
+                f"partition {_id_of(*place)} was read up to offset {reached[place]} and ends at "
+                f"{end} now: the topic has been made anew. Start the job afresh in another "
+                "snapshot directory, or read a topic of another name."
+            )
 
 
 def _names_of(metadata: Sequence[str] | Mapping[str, str]) -> dict[str, str]:
@@ -173,7 +212,7 @@ def _checked(name: str, given: Any) -> Any:
         return {topic: dict(offsets) for topic, offsets in given.items()}
     raise GraphError(
         f'KafkaSource({name}={given!r}) must be "earliest", "latest", a datetime, or offsets as in '
-        '{"orders": {0: 42}}.'
+        f'{{"orders": {{0: 42}}}}.{did_you_mean(given, ("earliest", "latest"))}'
     )
 
 

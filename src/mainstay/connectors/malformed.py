@@ -23,6 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from mainstay.errors import GraphError, SourceError
+from mainstay.spelling import did_you_mean, one_of
 
 MALFORMED_COLUMN = "_malformed"
 POLICIES = ("fail", "skip", "side")
@@ -50,7 +51,8 @@ class Malformed:
         """Refuse a policy that there is not; ``source`` is the name of the source's class."""
         if policy not in POLICIES:
             raise GraphError(
-                f"{source}(malformed={policy!r}) must be one of {', '.join(map(repr, POLICIES))}."
+                f"{source}(malformed={policy!r}) must be one of {one_of(POLICIES)}."
+                f"{did_you_mean(policy, POLICIES)}"
             )
 
     @staticmethod

@@ -9,11 +9,13 @@ from __future__ import annotations
 import itertools
 import json
 import threading
+import zlib
 from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
 
+from mainstay.errors import RestoreError
 from mainstay.runtime.connector import (
     Json,
     Polled,
@@ -27,13 +29,21 @@ from mainstay.runtime.connector import (
 from mainstay.schema import batch_to_rows, row_class, rows_to_batch, to_schema
 from mainstay.schema.ipc import from_ipc, to_ipc
 
+CHECKED_ROWS = 8192
+
 _numbers = itertools.count(1)
 _committed: dict[int, dict[str, pa.Table]] = {}
 _lock = threading.Lock()
 
 
 class Rows(Source):
-    """Given rows, dealt out over a number of splits in contiguous runs."""
+    """Given rows, dealt out over a number of splits in contiguous runs.
+
+    A job that has finished and is started again reads the rows that were added at the end; the
+    rows before them have to be what they were.
+    """
+
+    new_input = "rows added at the end of those given to Rows"
 
     def __init__(
         self, schema: Any, rows: Sequence[Any], *, splits: int = 1, batch_rows: int | None = None
@@ -44,9 +54,26 @@ class Rows(Source):
         self.batch_rows = batch_rows
 
     def plan(self, seen: frozenset[str]) -> Sequence[Split]:
-        count, total = self.splits, self.batch.num_rows
-        bounds = [(n * total // count, (n + 1) * total // count) for n in range(count)]
-        return [Split(f"rows-{start}-{end}", [start, end]) for start, end in bounds]
+        known = sorted(tuple(map(int, id.split("-")[1:])) for id in seen)
+        first, total = max((end for _, end in known), default=0), self.batch.num_rows
+        if total < first:
+            raise RestoreError(
+                f"Rows(...) was given {total} rows, and {first} were read before. Give it those "
+                "rows again, and new ones after them, or start the job afresh in another snapshot "
+                "directory."
+            )
+        count, new = self.splits, total - first
+        bounds = [(first + n * new // count, first + (n + 1) * new // count) for n in range(count)]
+        if seen and not new:
+            bounds = []
+        return [self._split(start, end) for start, end in [*known, *bounds]]
+
+    def _split(self, start: int, end: int) -> Split:
+        checksum = 0
+        for first in range(start, end, CHECKED_ROWS):
+            rows = self.batch.slice(first, min(CHECKED_ROWS, end - first)).to_pylist()
+            checksum = zlib.crc32(repr(rows).encode(), checksum)
+        return Split(f"rows-{start}-{end}", [start, end], f"rows with the checksum {checksum:08x}")
 
     def read(self, split: Split, offset: Json | None) -> SplitReader:
         start, end = split.data

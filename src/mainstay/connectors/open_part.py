@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from mainstay.connectors.part_formats import Encoder, PartFormat
+from mainstay.connectors.soundness import UNWRITABLE
 from mainstay.errors import SinkError
 
 ROW_GROUP_ROWS = 1 << 16
@@ -125,10 +126,10 @@ class OpenPart:
             if self._encoder is None:
                 self._encoder = self._format.encoder(self._encoded, self._schema)
             encode(self._encoder)
-        except pa.ArrowException as error:
+        except UNWRITABLE as error:
             raise SinkError(
                 f"rows cannot be written to {self._name!r}: {type(error).__name__}: {error}. Give "
-                f"the sink a schema that {self._format.name} has types for."
+                f"the sink rows and a schema that {self._format.name} has types and values for."
             ) from error
 
     def _store(self) -> None:

@@ -16,9 +16,10 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
+from mainstay.connectors.file_formats import check_types
 from mainstay.connectors.json_rows import json_rows
 from mainstay.errors import GraphError, SinkError
-from mainstay.schema import format_type
+from mainstay.spelling import did_you_mean
 
 COMPRESSIONS = {
     "parquet": ("zstd", "snappy", "gzip", "lz4", "none"),
@@ -46,11 +47,15 @@ class PartFormat:
     @staticmethod
     def checked(name: str, compression: str | None, sink: str) -> PartFormat:
         if name not in COMPRESSIONS:
-            raise GraphError(f"{sink}(format={name!r}) must be one of {', '.join(COMPRESSIONS)}.")
+            raise GraphError(
+                f"{sink}(format={name!r}) must be one of {', '.join(COMPRESSIONS)}."
+                f"{did_you_mean(name, COMPRESSIONS)}"
+            )
         known = COMPRESSIONS[name]
         if compression is not None and compression not in known:
             raise GraphError(
                 f"{sink}(compression={compression!r}) must be one of {', '.join(known)}."
+                f"{did_you_mean(compression, known)}"
             )
         return PartFormat(name, compression or known[0])
 
@@ -59,11 +64,14 @@ class PartFormat:
         is_packed = self.name != "parquet" and self.compression == "gzip"
         return f".{self.name}.gz" if is_packed else f".{self.name}"
 
+    def check(self, schema: pa.Schema) -> None:
+        """Refuse columns that could not be read back."""
+        check_types(schema, self.name, SinkError, to_write=True)
+
     def encoder(self, to: io.BytesIO, schema: pa.Schema) -> Encoder:
         if self.name == "parquet":
             return _Parquet(pq.ParquetWriter(to, schema, compression=self.compression))
-        if self.name == "csv":
-            _check_is_flat(schema)
+        self.check(schema)
         return _Text(to, _csv if self.name == "csv" else _json, self.compression == "gzip")
 
 
@@ -107,12 +115,3 @@ def _csv(table: pa.Table, is_first: bool) -> bytes:
 
 def _json(table: pa.Table, is_first: bool) -> bytes:
     return "".join(f"{row}\n" for row in json_rows(table)).encode()
-
-
-def _check_is_flat(schema: pa.Schema) -> None:
-    for field in schema:
-        if field.type.num_fields or pa.types.is_binary(field.type):
-            raise SinkError(
-                f"column {field.name!r} is of type {format_type(field.type)}, which CSV has no "
-                'spelling for. Write format="parquet" or "json", or make it a string with map().'
-            )

@@ -1,8 +1,6 @@
 """Part files: what one subtask of a file sink writes, and the handle of those that Spark lists.
 
-A part is called ``part-a0003-s0001-00007-5d1f09c2.parquet``: the attempt and subtask that wrote
-it, a number, and a random word that keeps apart jobs with histories of their own. A part never
-spans epochs, so that an epoch is whole files.
+A part never spans epochs, so that an epoch is whole files.
 
 Rows are gathered on the worker's loop; encoding, compressing, writing and flushing (``open_part``)
 are put off to run beside it.
@@ -11,7 +9,6 @@ are put off to run beside it.
 from __future__ import annotations
 
 import os
-import re
 import threading
 import time
 import uuid
@@ -21,10 +18,11 @@ from dataclasses import asdict, dataclass
 
 import pyarrow as pa
 
-from mainstay.connectors.hive_partitions import HivePartitions
+from mainstay.connectors.hive_partitions import HivePartitions, check_is_name
 from mainstay.connectors.json_handles import read_handle, write_handle
 from mainstay.connectors.open_part import Layout, OpenPart, Part, flush_folder
 from mainstay.connectors.part_formats import PartFormat
+from mainstay.connectors.part_names import part_name
 from mainstay.runtime.connector import SinkContext, SinkWriter
 
 HANDLE_VERSION = 1
@@ -32,20 +30,6 @@ MAX_OPEN_PARTS = 100
 """Parts that are open at a time, each with a file; beyond it the one longest unused is ended."""
 MAX_GATHERED_BYTES = 64 << 20
 """Rows that wait in all open parts together; beyond it the part with most of them writes its."""
-
-_PART = re.compile(r"\.?part-a(\d{4,})-([sm])\d{4,}-\d{5,}-[0-9a-f]{8}\.[a-z]+(?:\.gz)?")
-
-
-def attempt_of(name: str) -> int | None:
-    """The attempt that wrote a part, whole or not; None where the name is not that of a part."""
-    match = _PART.fullmatch(name)
-    return int(match[1]) if match else None
-
-
-def is_merged(name: str) -> bool:
-    """Whether a file was made of parts that were there before."""
-    match = _PART.fullmatch(name)
-    return match is not None and match[2] == "m"
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,9 +137,10 @@ class PartWriter(SinkWriter):
         return (lambda: self._handle(epoch, steps, parts)) if parts else None
 
     def _next(self, folder: str, schema: pa.Schema, now: float) -> OpenPart:
+        check_is_name(folder)
         self._number += 1
         attempt, subtask = self._context.attempt, self._context.subtask
-        base = f"part-a{attempt:04}-s{subtask:04}-{self._number:05}-{self._word}"
+        base = part_name(attempt, subtask, self._number, self._word)
         name = os.path.join(folder, base + self._format.extension)
         part = OpenPart(self._layout, name, schema, self._format, now)
         self._parts.append(part)

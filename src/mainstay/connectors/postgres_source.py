@@ -8,6 +8,9 @@
     )
     PostgresSource(dsn, "events", schema="id long, at timestamp", column="at", tie="id")
 
+A bounded source ends with the rows that are there when the job is started. A job that has finished,
+or was stopped, and is started again reads those that have come since.
+
 Rows must not change or go once they are there. The column is a whole number, a timestamp or an
 ``xid8``; where it is not unique, ``tie`` is another that tells rows of one value apart. A row is
 read when no other can come before it any more (``postgres_horizon``).
@@ -15,6 +18,7 @@ read when no other can come before it any more (``postgres_horizon``).
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Sequence
 from itertools import pairwise
@@ -48,6 +52,8 @@ TIMES = ("timestamp", "timestamptz")
 SESSION = "mainstay_source"
 _PLACES = pa.schema([("value", pa.string()), ("tie", pa.string())])
 """The last two columns of what is fetched: they say where each row is."""
+_NUMBERED = re.compile(r"rows-(\d+)-to-(.*)")
+"""The id of a range: the highest number has the highest end."""
 
 _IS_UNIQUE = """
 SELECT EXISTS (
@@ -73,6 +79,7 @@ class PostgresSource(Source):
 
     may_block = True
     replan_s = None
+    new_input = "rows beyond the highest value that it has read"
 
     def __init__(
         self,
@@ -115,18 +122,20 @@ class PostgresSource(Source):
 
     def plan(self, seen: frozenset[str]) -> Sequence[Split]:
         """Ranges of what is there, and one split without end for what comes."""
-        if seen:
-            return []
+        known = [_NUMBERED.fullmatch(id) for id in seen]
+        if None in known:
+            return []  # one of them has no end, and all that comes
+        number, after = max(((int(m[1]), m[2]) for m in known if m), default=(-1, None))
         with self.server.connect(SESSION, SourceError) as session:
             type_name = self._checked(session)
             if self.splits == 1 and not self.bounded:
-                return [_split("rows", None, None)]
-            bounds = self._bounds(session, type_name)
+                return [_split("rows" if after is None else "rows-to-come", after, None)]
+            bounds = self._bounds(session, type_name, after)
         ranges = [
-            _split(f"rows-{number}", after, upto)
-            for number, (after, upto) in enumerate(pairwise(bounds))
+            _split(f"rows-{number + place}-to-{upto}", start, upto)
+            for place, (start, upto) in enumerate(pairwise(bounds), 1)
         ]
-        last = bounds[-1] if bounds else None
+        last = bounds[-1] if bounds else after
         return ranges if self.bounded else [*ranges, _split("rows-to-come", last, None)]
 
     def _checked(self, session: Session) -> str:
@@ -171,32 +180,37 @@ class PostgresSource(Source):
         if self.splits > 1 and column.type == "xid8":
             raise SourceError(f"{self.where()} cannot be split by an xid8: use splits=1.")
 
-    def _bounds(self, session: Session, type_name: str) -> list[str | None]:
-        """Where the ranges of the rows that are there begin and end; nothing if there are none."""
-        column, table = identifier([self.column]), identifier(self.table)
+    def _bounds(self, session: Session, type_name: str, after: str | None) -> list[str | None]:
+        """Where the ranges of the rows that are there begin and end; nothing if there are none.
+
+        ``after`` is where what was read before ends.
+        """
+        column, type = identifier([self.column]), identifier([type_name])
+        beyond = composed("TRUE") if after is None else composed("{} > {}::{}", column, after, type)
+        rows = composed("(SELECT * FROM {} WHERE {}) AS t", identifier(self.table), beyond)
         # Whole numbers could overflow on the way.
         wide = "::numeric" if type_name in INTEGERS else ""
-        query = composed(f"SELECT min({{0}}){wide}, max({{0}}){wide} FROM {{1}}", column, table)
+        query = composed(f"SELECT min({{0}}){wide}, max({{0}}){wide} FROM {{1}}", column, rows)
         if type_name == "xid8":
             query = composed(
                 "SELECT NULL, (SELECT {0} FROM {1} WHERE {0} IS NOT NULL "
                 "ORDER BY {0} DESC LIMIT 1)",
                 column,
-                table,
+                rows,
             )
         cut = composed(
             "SELECT (lowest + (highest - lowest) * n / {0})::{2}::text, highest::text "
             "FROM ({1}) AS ends (lowest, highest), generate_series(1, {0} - 1) AS n ORDER BY n",
             self.splits,
             query,
-            identifier([type_name]),
+            type,
         )
         highest = composed("SELECT highest::text FROM ({}) AS ends (lowest, highest)", query)
         ((last,),) = session.ask(highest)
         if last is None:
             return []
         inner = [value for value, _ in session.ask(cut)] if self.splits > 1 else []
-        return [None, *dict.fromkeys(value for value in inner if value != last), last]
+        return [after, *dict.fromkeys(value for value in inner if value != last), last]
 
     def read(self, split: Split, offset: Json | None) -> SplitReader:
         return TableReader(self, split, offset)

@@ -11,6 +11,11 @@ beside it. Batches are numbered without gaps, and each is created only if it is 
 two writers cannot both take a number.
 
 Spark passes over fields that it does not know. Here an entry carries the epoch it came with.
+
+A compaction is also where files are replaced: it lists a merged file in the place of those that it
+stands for. Spark reads nothing that is older than the last compaction, so for whoever reads the log
+a replacement is one act. An entry of a merged file says which writers' parts it *covers*, and up to
+which number, so that parts which are no longer listed are still known to be committed.
 """
 
 from __future__ import annotations
@@ -18,11 +23,12 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
+from mainstay.connectors.part_names import numbered_of
 from mainstay.errors import MainstayError
 from mainstay.snapshot.storage import NotFound, Storage
 
@@ -45,9 +51,11 @@ class ListedFile:
     size_bytes: int
     modified_ms: int
     epoch: int | None = None
+    covers: Mapping[str, int] = field(default_factory=dict, hash=False)
+    """Of a merged file: the writers of its parts, each with the highest number among them."""
 
     def to_line(self) -> bytes:
-        entry = {
+        entry: dict[str, Any] = {
             "path": _uri(self.path),
             "size": self.size_bytes,
             "isDir": False,
@@ -57,6 +65,8 @@ class ListedFile:
             "action": "add",
             "epoch": self.epoch,
         }
+        if self.covers:
+            entry["covers"] = dict(self.covers)
         return json.dumps(entry, separators=(",", ":")).encode()
 
     @property
@@ -84,6 +94,18 @@ class _Contents:
     latest: int
     lines: list[bytes]
 
+    @property
+    def next_is_compaction(self) -> bool:
+        return (self.latest + 2) % COMPACT_EVERY == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """A merged file, and the paths of the listed files that it stands for."""
+
+    old: tuple[str, ...]
+    new: ListedFile
+
 
 class SparkFileLog:
     """The log of one directory. ``error`` is raised where the log is not as it must be."""
@@ -94,15 +116,24 @@ class SparkFileLog:
 
     def files(self) -> list[ListedFile]:
         """The files that count, in the order in which they came."""
-        entries = [json.loads(line) for line in self._read().lines]
+        return self._files(self._read())
+
+    def _files(self, contents: _Contents) -> list[ListedFile]:
+        entries = [json.loads(line) for line in contents.lines]
         return [self._file(entry) for entry in entries if entry["action"] == "add"]
 
     def append(self, files: Sequence[ListedFile]) -> None:
-        """List the files, in one batch and once: those that are listed already are left out."""
+        """List the files, in one batch and once: those that are listed already are left out, and
+        those that a listed file stands for."""
         while True:
             contents = self._read()
             listed = b"\n".join(contents.lines)
-            new = [file for file in files if file.mark not in listed]
+            covered = _covered(contents.lines)
+            new = [
+                file
+                for file in files
+                if file.mark not in listed and not _is_covered(file.path, covered)
+            ]
             if not new:
                 return
             for file in new:
@@ -111,9 +142,37 @@ class SparkFileLog:
             if self._create(contents, new):
                 return
 
+    def files_before_compaction(self) -> list[ListedFile] | None:
+        """The files that count, if the next batch is one that can replace some of them."""
+        contents = self._read()
+        return self._files(contents) if contents.next_is_compaction else None
+
+    def replace(self, replacements: Sequence[Replacement], may_replace: Callable[[], bool]) -> bool:
+        """List files in the place of others, in one act; False where that cannot be just now.
+
+        ``may_replace`` is asked between reading and writing: who answers no from some moment on,
+        and then has the log advance, knows that nothing is replaced any more.
+        """
+        contents = self._read()
+        if not contents.next_is_compaction or not may_replace():
+            return False
+        lines = {_path_in(line): line for line in contents.lines}
+        for replacement in replacements:
+            if not lines.keys() >= set(replacement.old):
+                return False
+            # The merged file takes the place of the first, and the others' go.
+            lines[replacement.old[0]] = replacement.new.to_line()
+            for path in replacement.old[1:]:
+                del lines[path]
+        return self._create(_Contents(contents.latest, list(lines.values())), ())
+
+    def advance(self) -> None:
+        """Write a batch that lists nothing new: who has read the log before can add none."""
+        while not self._create(self._read(), ()):
+            pass
+
     def _create(self, contents: _Contents, new: Sequence[ListedFile]) -> bool:
-        number = contents.latest + 1
-        is_compaction = (number + 1) % COMPACT_EVERY == 0
+        number, is_compaction = contents.latest + 1, contents.next_is_compaction
         lines = [file.to_line() for file in new]
         if is_compaction:
             lines = contents.lines + lines
@@ -176,13 +235,43 @@ class SparkFileLog:
                 f"the log in {self._storage!r} lists {entry['path']!r}, which is not on a local "
                 "disk. Read this directory with Spark."
             )
-        return ListedFile(path, entry["size"], entry["modificationTime"], entry.get("epoch"))
+        return ListedFile(
+            path,
+            entry["size"],
+            entry["modificationTime"],
+            entry.get("epoch"),
+            entry.get("covers", {}),
+        )
 
     def _damaged(self, problem: str) -> MainstayError:
         return self._error(
             f"the log {FOLDER!r} in {self._storage!r} cannot be used: {problem}. Put back the "
             "files of the log that are missing or altered."
         )
+
+
+def _path_in(line: bytes) -> str:
+    uri = json.loads(line)["path"]
+    return local_path(uri) or uri
+
+
+def joined(covers: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """What several files cover together."""
+    all_of_them: dict[str, int] = {}
+    for each in covers:
+        for writer, number in each.items():
+            all_of_them[writer] = max(number, all_of_them.get(writer, 0))
+    return all_of_them
+
+
+def _covered(lines: Sequence[bytes]) -> dict[str, int]:
+    return joined(json.loads(line).get("covers", {}) for line in lines if b'"covers":' in line)
+
+
+def _is_covered(path: str, covered: Mapping[str, int]) -> bool:
+    """Whether a part is in a merged file. Its writer's parts are committed in their order."""
+    numbered = numbered_of(os.path.basename(path))
+    return numbered is not None and covered.get(numbered[0], 0) >= numbered[1]
 
 
 def _uri(path: str) -> str:

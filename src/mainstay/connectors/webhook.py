@@ -14,17 +14,22 @@ from __future__ import annotations
 
 import hashlib
 import http.client
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
+import pyarrow as pa
+
 from mainstay.connectors.json_rows import json_rows
+from mainstay.connectors.soundness import UNWRITABLE
 from mainstay.connectors.write_ahead import Delivery, WriteAheadSink
 from mainstay.errors import GraphError, SinkError
 from mainstay.masking import masked, masked_url, secrets_of
 from mainstay.runtime.connector import UnavailableError
+from mainstay.spelling import did_you_mean
 from mainstay.state.durations import seconds
 
 FORMATS = {"json": "application/json", "jsonl": "application/x-ndjson"}
@@ -35,6 +40,10 @@ SHOWN_BYTES = 500
 LONGEST_WAIT_S = 3600.0
 REMEMBERED = 1000
 """Deliveries whose answers are known here, and that need not be sent again to be confirmed."""
+
+_URL = re.compile(r"[\x21-\x7e]+")
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_HEADER_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 
 _clock: Callable[[], float] = time.monotonic
 
@@ -57,45 +66,35 @@ class Webhook(WriteAheadSink):
         timeout: str | float = "30s",
     ) -> None:
         self.url = url
+        self.shown_url = masked_url(url)
+        """How the service is called in errors and logs."""
         self.format = format
         self.batch_rows = batch_rows
         self.headers = dict(headers or {})
         self.timeout_s = seconds(timeout, "timeout", positive=True)
-        self._shown = masked_url(url) if isinstance(url, str) else type(url).__name__
-        """How messages name the service: its URL without what only it may know."""
         self._check()
         self._sent: dict[str, int] = {}
         """How many requests of a delivery were answered, of the last deliveries."""
         self._closed_until = 0.0
 
     def _check(self) -> None:
-        parts = urlsplit(self.url) if isinstance(self.url, str) else None
-        if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
-            raise GraphError(
-                f"Webhook({self._shown!r}): give the http or https URL of a service, as in "
-                '"https://example.com/orders".'
-            )
-        if parts.username is not None:
-            raise GraphError(
-                f"Webhook of {parts.hostname}: do not put a password in the URL, which is shown in "
-                'errors and logs; use headers={"Authorization": "..."}.'
-            )
+        _check_url(self.url)
         if self.format not in FORMATS:
             raise GraphError(
                 f"Webhook(format={self.format!r}) must be one of {', '.join(FORMATS)}."
+                f"{did_you_mean(self.format, FORMATS)}"
             )
         is_number = isinstance(self.batch_rows, int) and not isinstance(self.batch_rows, bool)
         if not is_number or self.batch_rows < 1:
             raise GraphError(f"Webhook(batch_rows={self.batch_rows!r}) must be a number above 0.")
         for name, value in self.headers.items():
-            if not isinstance(name, str) or not isinstance(value, str):
-                raise GraphError(f"Webhook(headers=...): {name!r} and its value must be texts.")
+            _check_header(name, value)
 
     def deliver(self, delivery: Delivery) -> None:
         if _clock() < self._closed_until:
             wait_s = self._closed_until - _clock()
             raise UnavailableError(
-                f"{self._shown} asked not to be called for another {wait_s:.0f} s"
+                f"{self.shown_url} asked not to be called for another {wait_s:.0f} s"
             )
         done = self._sent.get(delivery.key, 0)
         with closing(self._connection(urlsplit(self.url))) as connection:
@@ -108,9 +107,18 @@ class Webhook(WriteAheadSink):
 
     def _bodies(self, delivery: Delivery) -> Iterator[bytes]:
         for start in range(0, delivery.rows.num_rows, self.batch_rows):
-            rows = json_rows(delivery.rows.slice(start, self.batch_rows))
+            yield self._body(delivery.rows.slice(start, self.batch_rows))
+
+    def _body(self, table: pa.Table) -> bytes:
+        try:
+            rows = json_rows(table)
             text = f"[{','.join(rows)}]" if self.format == "json" else "\n".join([*rows, ""])
-            yield text.encode()
+            return text.encode()
+        except UNWRITABLE as error:
+            raise SinkError(
+                f"rows cannot be sent to {self.shown_url}: {type(error).__name__}: {error}. Give "
+                "the sink rows that JSON has a spelling for."
+            ) from error
 
     def _connection(self, parts: SplitResult) -> http.client.HTTPConnection:
         assert parts.hostname is not None
@@ -127,14 +135,14 @@ class Webhook(WriteAheadSink):
             response = connection.getresponse()
             answer = response.read()
         except http.client.HTTPException as error:
-            raise UnavailableError(f"{self._shown}: {type(error).__name__}: {error}") from error
+            raise UnavailableError(f"{self.shown_url}: {type(error).__name__}: {error}") from error
         if not 200 <= response.status < 300:
             raise self._refused(response, answer)
 
     def _refused(self, response: http.client.HTTPResponse, answer: bytes) -> Exception:
         text = answer[:SHOWN_BYTES].decode(errors="replace")
         shown = masked(text, secrets_of(self.headers))
-        told = f"{self._shown} answered {response.status} {response.reason}: {shown!r}"
+        told = f"{self.shown_url} answered {response.status} {response.reason}: {shown!r}"
         if response.status in RETRIED or response.status >= 500:
             self._closed_until = _clock() + _wait_s(response.headers.get("Retry-After"))
             return UnavailableError(told)
@@ -146,6 +154,46 @@ class Webhook(WriteAheadSink):
     def __getstate__(self) -> dict[str, Any]:
         """What is under way stays with the process that knows of it."""
         return {**self.__dict__, "_sent": {}, "_closed_until": 0.0}
+
+
+def _parts_of(url: Any) -> SplitResult | None:
+    """The parts of a URL that can be called; None for all else."""
+    if not isinstance(url, str) or not _URL.fullmatch(url):
+        return None
+    try:
+        parts = urlsplit(url)
+        is_place = bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port that is no number, a host that is none
+        return None
+    return parts if is_place and parts.scheme in ("http", "https") else None
+
+
+def _check_url(url: Any) -> None:
+    parts = _parts_of(url)
+    if parts is None:
+        raise GraphError(
+            f"Webhook({masked_url(url)!r}): give the http or https URL of a service, as in "
+            '"https://example.com/orders", without spaces, and with other signs than those of '
+            "ASCII written as %XX."
+        )
+    if parts.username is not None:
+        raise GraphError(
+            f"Webhook of {parts.hostname}: do not put a password in the URL, which is shown in "
+            'errors and logs; use headers={"Authorization": "..."}.'
+        )
+
+
+def _check_header(name: Any, value: Any) -> None:
+    """Refuse what HTTP cannot carry. The value may be a secret, and is not shown."""
+    if not isinstance(name, str) or not isinstance(value, str):
+        raise GraphError(f"Webhook(headers=...): {name!r} and its value must be texts.")
+    if not _HEADER_NAME.fullmatch(name):
+        raise GraphError(f"Webhook(headers=...): {name!r} is no name of a header.")
+    if not _HEADER_VALUE.fullmatch(value):
+        raise GraphError(
+            f"Webhook(headers=...): the value of {name!r} has a line end or another sign that no "
+            "header can have. Where it was read from a file, use .strip()."
+        )
 
 
 def request_key(delivery: Delivery, number: int, body: bytes) -> str:

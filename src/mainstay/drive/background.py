@@ -9,6 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from mainstay.drive.wakeup import Wakeup
+from mainstay.runtime.tracebacks import reportable
 
 Report = Callable[[], None]
 
@@ -52,8 +53,10 @@ class ThreadBackground:
             error = future.exception()
             if error is None:
                 self._post(lambda: done(future.result()))
-            elif isinstance(error, Exception):
-                self._post(lambda: failed(error))
+            else:
+                # What is no Exception must be heard of as well, or it is waited for without end.
+                reported = reportable(error)
+                self._post(lambda: failed(reported))
 
         if self._is_open:
             self._pool.submit(work).add_done_callback(report)

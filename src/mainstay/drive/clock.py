@@ -13,3 +13,6 @@ class SystemClock:
 
     def wall(self) -> float:
         return time.time()
+
+    def cpu(self) -> float:
+        return time.thread_time()

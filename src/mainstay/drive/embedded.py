@@ -17,11 +17,11 @@ from typing import Any
 import cloudpickle
 
 from mainstay.drive.background import Report, ThreadBackground
-from mainstay.drive.clock import SystemClock
 from mainstay.drive.handle import JobHandle
 from mainstay.drive.scaling import Scaling
+from mainstay.errors import RAISED
 from mainstay.runtime.coordinator import Coordinator
-from mainstay.runtime.messages import Attempt, WorkerFailed
+from mainstay.runtime.messages import Attempt, Release, WorkerFailed
 from mainstay.runtime.options import (
     JobOptions,
     RestartOptions,
@@ -30,6 +30,7 @@ from mainstay.runtime.options import (
 )
 from mainstay.runtime.ports import COORDINATOR, Ports
 from mainstay.runtime.spec import JobSpec, Tuning
+from mainstay.runtime.tracebacks import reportable
 from mainstay.runtime.worker import Deployment, Worker
 from mainstay.snapshot.object_storage import open_storage
 from mainstay.snapshot.storage import Storage
@@ -59,7 +60,6 @@ class EmbeddedJob(JobHandle):
     ) -> None:
         super().__init__(name, scaling or Scaling.fixed(spec))
         self._storage = storage
-        self._clock = SystemClock()
         self._reports: queue.SimpleQueue[Report] = queue.SimpleQueue()
         self._pool = ThreadPoolExecutor(max_workers=4, thread_name_prefix=f"mainstay-{name}")
         self._inbox: deque[Any] = deque()
@@ -79,17 +79,34 @@ class EmbeddedJob(JobHandle):
     # ------------------------------------------------------------ cluster
 
     def launch(self, deployment: Deployment) -> None:
-        shipped = cloudpickle.dumps(deployment.job)
+        self._launching(deployment)
+        program = cloudpickle.dumps(deployment.job)
         for number in range(deployment.job.workers):
-            background = ThreadBackground(self._pool, self._reports)
-            ports = Ports(self._clock, background, self._send, self._storage, open_storage)
-            own = replace(deployment, job=pickle.loads(shipped))
-            worker = Worker(own, number, ports)
-            self._processes[(deployment.attempt, number)] = _Process(worker, background)
+            try:
+                self._launch(deployment, program, number)
+            except RAISED as error:
+                # Without state to restore, functions are opened at once.
+                self._failed((deployment.attempt, number), error)
+        self._recoveries.gathered(deployment.attempt, self._clock.wall())
+
+    def _launch(self, deployment: Deployment, program: bytes, number: int) -> None:
+        background = ThreadBackground(self._pool, self._reports)
+        ports = Ports(self._clock, background, self._send, self._storage, open_storage)
+        own = replace(deployment, job=pickle.loads(program))
+        worker = Worker(own, number, ports)
+        self._processes[(deployment.attempt, number)] = _Process(worker, background)
 
     def end(self, attempt: Attempt) -> None:
         for address in [address for address in self._processes if address[0] == attempt]:
+            # This process goes on: what a worker holds has to be given back.
+            release = Release(attempt, in_good_order=False)
+            self._processes[address].worker.receive(release)
             self._end(address)
+
+    def _failed(self, address: tuple[int, int], error: BaseException) -> None:
+        failed = WorkerFailed(Attempt(address[0]), address[1], reportable(error))
+        self._inbox.append(failed)
+        self._end(address)
 
     def _end(self, address: tuple[int, int]) -> None:
         process = self._processes.pop(address, None)
@@ -117,7 +134,7 @@ class EmbeddedJob(JobHandle):
 
     def _loop(self) -> None:
         self.coordinator.start()
-        while not self.coordinator.status.is_final:
+        while not self.coordinator.is_done:
             if not self._pass():
                 self._await_something()
 
@@ -148,10 +165,13 @@ class EmbeddedJob(JobHandle):
             had_mail = bool(process.mailbox)
             while process.mailbox:
                 process.worker.receive(process.mailbox.popleft())
+            if process.worker.released:
+                self._end(address)
+                return True
             return process.worker.step() or had_mail
-        except Exception as error:
-            self._inbox.append(WorkerFailed(Attempt(address[0]), address[1], error))
-            self._end(address)
+        except (*RAISED, KeyboardInterrupt) as error:
+            # This thread gets no signals: an interrupt is of the job's own code, too.
+            self._failed(address, error)
             return True
 
     def _await_something(self) -> None:

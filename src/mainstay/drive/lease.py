@@ -16,6 +16,7 @@ from typing import NoReturn
 
 import zmq
 
+from mainstay.runtime.tracebacks import are_full
 from mainstay.transport.hub import beat, identity, is_beat
 from mainstay.transport.keys import AttemptKeys, present
 
@@ -24,9 +25,13 @@ EXIT_CODE = 75
 _MOST_BEAT_S = 0.5
 
 
-def leave(reason: str) -> NoReturn:
-    """End this process at once. What it was doing belongs to nobody any more."""
-    print(f"mainstay: process {os.getpid()} ends: {reason}", file=sys.stderr, flush=True)
+def leave(reason: str, *, is_told: bool = False) -> NoReturn:
+    """End this process at once. What it was doing belongs to nobody any more.
+
+    Where the coordinator has told it to, there is nothing that anybody has to be told.
+    """
+    if not is_told or are_full():
+        print(f"mainstay: process {os.getpid()} ends: {reason}", file=sys.stderr, flush=True)
     os._exit(EXIT_CODE)
 
 
@@ -79,7 +84,7 @@ class Lease(threading.Thread):
                     socket.send(beat(self._progress.passes), zmq.NOBLOCK)
                 while socket.poll(0):
                     if not is_beat(socket.recv_multipart()):
-                        leave(f"attempt {self._attempt} is over")
+                        leave(f"attempt {self._attempt} is over", is_told=True)
                     heard = time.monotonic()
                 if time.monotonic() - heard > self._lease_s:
                     leave(f"the coordinator was not heard of for {self._lease_s} s")

@@ -6,6 +6,7 @@ For tests of everything between the core and Spark, and to measure it.
 from __future__ import annotations
 
 import contextlib
+import signal
 import subprocess
 import sys
 import threading
@@ -23,13 +24,25 @@ import os, sys, traceback, cloudpickle
 sys.path[:0] = {path!r}
 from mainstay.drive.remote_worker import RemoteWorker
 bootstrap, number = cloudpickle.loads(sys.stdin.buffer.read())
+worker = RemoteWorker(bootstrap, number, "127.0.0.1")
 try:
-    RemoteWorker(bootstrap, number, "127.0.0.1").run()
+    worker.run()
 except BaseException:
-    traceback.print_exc()
+    if not worker.has_reported:
+        traceback.print_exc()
     sys.stderr.flush()
     os._exit(1)
 """
+
+
+def _how(code: int) -> str:
+    """How a process ended; below zero the code is the signal that killed it."""
+    if code >= 0:
+        return f"ended with code {code}"
+    try:
+        return f"was killed by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"was killed by signal {-code}"
 
 
 class ProcessLauncher:
@@ -64,7 +77,7 @@ class ProcessLauncher:
     ) -> None:
         def watch() -> None:
             code = process.wait()
-            ended(f"process {process.pid} of worker {number} ended with code {code}")
+            ended(f"process {process.pid} of worker {number} {_how(code)}")
 
         watcher = threading.Thread(target=watch, name=f"mainstay-watch-{process.pid}", daemon=True)
         self._watchers.append(watcher)
@@ -73,6 +86,9 @@ class ProcessLauncher:
     def stop(self, attempt: int) -> None:
         for process in self.processes.get(attempt, []):
             process.kill()
+
+    def gone(self) -> Exception | None:
+        return None
 
     def close(self) -> None:
         for process in [p for processes in self.processes.values() for p in processes]:

@@ -13,26 +13,23 @@ import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any, Protocol
 
 import cloudpickle
 import zmq
 
 from mainstay.drive.background import Report, ThreadBackground
-from mainstay.drive.clock import SystemClock
 from mainstay.drive.handle import JobHandle
 from mainstay.drive.lease import LEASE_S
 from mainstay.drive.remote_worker import Bootstrap
 from mainstay.drive.scaling import Scaling
 from mainstay.drive.wakeup import Wakeup
-from mainstay.errors import ProtocolError
+from mainstay.errors import LinkError, ProtocolError, brief
 from mainstay.runtime.coordinator import Coordinator
-from mainstay.runtime.messages import Attempt
+from mainstay.runtime.messages import Attempt, WorkerFailed
 from mainstay.runtime.options import JobOptions
 from mainstay.runtime.ports import Ports
 from mainstay.runtime.spec import JobSpec
-from mainstay.runtime.status import Status
 from mainstay.runtime.worker import Deployment
 from mainstay.snapshot.object_storage import open_storage
 from mainstay.transport.codec import WIRE_VERSION
@@ -47,11 +44,13 @@ class Patience:
 
     ``silence_s``: a worker that was not heard of for so long is given up. ``lease_s``: a worker
     that has not heard of the coordinator for so long ends itself. ``start_s``: all workers must
-    have come in by then.
+    have come in by then. ``reason_s``: when a worker says that another is gone, whoever knows why
+    has so long to say it.
     """
 
     start_s: float = 90.0
     silence_s: float = 10.0
+    reason_s: float = 1.0
     lease_s: float = LEASE_S
 
 
@@ -70,37 +69,11 @@ class Launcher(Protocol):
     def stop(self, attempt: int) -> None:
         """End the processes of an attempt, however slowly."""
 
+    def gone(self) -> Exception | None:
+        """Why no process can ever be started here again; None where one can."""
+
     def close(self) -> None:
         """No attempt will be started any more: wait until all processes are gone."""
-
-
-@dataclass(frozen=True, slots=True)
-class Recovery:
-    """When an attempt took over from the one before it, in seconds since 1970.
-
-    ``failed_at``: the failure was known; ``begun_at``: the next attempt was begun, after the wait
-    that the restart strategy asks for; ``gathered_at``: its workers had all come in;
-    ``running_at``: they had restored their state.
-    """
-
-    attempt: int
-    reason: str
-    failed_at: float
-    begun_at: float
-    gathered_at: float
-    running_at: float
-
-    @property
-    def wait_s(self) -> float:
-        return self.begun_at - self.failed_at
-
-    @property
-    def relaunch_s(self) -> float:
-        return self.gathered_at - self.begun_at
-
-    @property
-    def restore_s(self) -> float:
-        return self.running_at - self.gathered_at
 
 
 @dataclass(slots=True)
@@ -133,11 +106,10 @@ class RemoteJob(JobHandle):
         self._storage = storage
         self._launcher = launcher
         self._patience = patience or Patience()
-        self._clock = SystemClock()
         self._reports: queue.SimpleQueue[Report] = queue.SimpleQueue()
         self._gathering: _Gathering | None = None
-        self._gathered_at: dict[int, float] = {}
-        self._running_at: dict[int, float] = {}
+        self._hearsay: tuple[WorkerFailed, float] | None = None
+        """What a worker says of the end of another, and how long that is kept back."""
         opened = open_storage(storage)
         with contextlib.ExitStack() as closing:
             self._wakeup = Wakeup()
@@ -165,24 +137,10 @@ class RemoteJob(JobHandle):
         hellos = dict(gathering.hellos) if gathering is not None else {}
         return {number: (hello.host, hello.pid) for number, hello in hellos.items()}
 
-    def recoveries(self) -> list[Recovery]:
-        """How each attempt that has run took over from the one before it."""
-        return [
-            Recovery(
-                record.attempt,
-                before.reason,
-                before.ended_at,
-                record.begun_at,
-                self._gathered_at[record.attempt],
-                self._running_at[record.attempt],
-            )
-            for before, record in pairwise(self.attempts())
-            if before.ended_at is not None and record.attempt in self._running_at
-        ]
-
     # ------------------------------------------------------------ cluster
 
     def launch(self, deployment: Deployment) -> None:
+        self._launching(deployment)
         attempt, workers = deployment.attempt, deployment.job.workers
         keys = self._hub.admit(attempt)
         bootstrap = Bootstrap(
@@ -192,7 +150,7 @@ class RemoteJob(JobHandle):
         self._gathering = _Gathering(attempt, workers, shipped, self._clock.monotonic())
 
         def ended(reason: str) -> None:
-            self.post(lambda: self.coordinator.attempt_lost(attempt, reason))
+            self.post(lambda: self._ended(attempt, reason))
 
         try:
             self._launcher.start(bootstrap, workers, ended)
@@ -204,7 +162,25 @@ class RemoteJob(JobHandle):
             self._hub.send(attempt, worker, Die(attempt))
         self._hub.drop(attempt)
         self._gathering = None
+        self._hearsay = None
         self._launcher.stop(attempt)
+
+    def _ended(self, attempt: Attempt, reason: str) -> None:
+        """The launcher has seen a process end, and knows why; its peers may know which."""
+        hearsay, self._hearsay = self._hearsay, None
+        gone = self._launcher.gone()
+        if gone is not None:
+            self.coordinator.receive(WorkerFailed(attempt, -1, gone))
+            return
+        if hearsay is not None and hearsay[0].attempt == attempt:
+            reason = f"{reason} ({brief(hearsay[0].error)})"
+        self.coordinator.attempt_lost(attempt, reason)
+
+    def _believe_hearsay(self) -> None:
+        """Nobody knows more of the end of a worker than its peers."""
+        if self._hearsay is not None and self._clock.monotonic() >= self._hearsay[1]:
+            message, self._hearsay = self._hearsay[0], None
+            self.coordinator.receive(message)
 
     def _send(self, worker: int, message: Any) -> None:
         self._hub.send(message.attempt, worker, message)
@@ -216,7 +192,7 @@ class RemoteJob(JobHandle):
         poller.register(self._hub.socket, zmq.POLLIN)
         poller.register(self._wakeup.listening, zmq.POLLIN)
         self.coordinator.start()
-        while not self.coordinator.status.is_final:
+        while not self.coordinator.is_done:
             poller.poll(self._patience_ms())
             self._wakeup.quiet()
             # Workers first: what they say of their end says more than what is said of it.
@@ -224,7 +200,7 @@ class RemoteJob(JobHandle):
                 self._hear(message)
             while not self._reports.empty():
                 self._reports.get()()
-            self._note_progress()
+            self._believe_hearsay()
             self._check_silence()
             self.coordinator.tick()
             self._log_news()
@@ -245,6 +221,9 @@ class RemoteJob(JobHandle):
                 self._welcome(gathering, message)
             case Garbled(_, worker, reason):
                 self.coordinator.worker_lost(gathering.attempt, worker, reason)
+            case WorkerFailed(_, _, LinkError(is_hearsay=True)):
+                until = self._clock.monotonic() + self._patience.reason_s
+                self._hearsay = self._hearsay or (message, until)
             case _:
                 self.coordinator.receive(message)
 
@@ -273,12 +252,7 @@ class RemoteJob(JobHandle):
             self._hub.send(gathering.attempt, worker, welcome)
             gathering.heard[worker] = self._clock.monotonic()
         gathering.is_complete = True
-        self._gathered_at[gathering.attempt] = self._clock.wall()
-
-    def _note_progress(self) -> None:
-        gathering = self._gathering
-        if gathering is not None and self.coordinator.status is Status.RUNNING:
-            self._running_at.setdefault(gathering.attempt, self._clock.wall())
+        self._recoveries.gathered(gathering.attempt, self._clock.wall())
 
     def _check_silence(self) -> None:
         """Give up workers that never came, or that have not been heard of for long."""

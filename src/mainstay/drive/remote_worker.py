@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
+import cloudpickle
 import zmq
 
 from mainstay.drive.background import Report, ThreadBackground, end_threads
@@ -24,9 +25,15 @@ from mainstay.drive.clock import SystemClock
 from mainstay.drive.lease import LEASE_S, Lease, Progress, leave
 from mainstay.drive.process import settled_process
 from mainstay.drive.wakeup import Wakeup
-from mainstay.errors import LinkError
+from mainstay.errors import RAISED, LinkError, SparkSetupError, UserFunctionError
 from mainstay.runtime.messages import Attempt, ChannelId, Release, WorkerFailed
 from mainstay.runtime.ports import COORDINATOR, Ports
+from mainstay.runtime.tracebacks import (
+    CARRIED,
+    carried_traceback,
+    carry_traceback,
+    reportable,
+)
 from mainstay.runtime.worker import Deployment, Worker
 from mainstay.snapshot.object_storage import open_storage
 from mainstay.transport.address import place
@@ -65,6 +72,9 @@ class RemoteWorker:
         self._reports: queue.SimpleQueue[Report] = queue.SimpleQueue()
         self._schemas: dict[ChannelId, Any] = {}
         self._is_released = False
+        self._worker: Worker | None = None
+        self.has_reported = False
+        """Whether the coordinator has heard why the worker failed."""
 
     def run(self) -> None:
         """From the greeting to the end. What was opened is closed, the last first."""
@@ -75,12 +85,13 @@ class RemoteWorker:
             lease = self._start_lease(closing)
             try:
                 self._work(context, closing)
-            except Exception as error:
+            except RAISED as raised:
+                error = reportable(raised)
                 # From here on the end of the attempt is no news, and must not cut this short.
                 lease.stop()
                 self._report(error)
                 if not self._is_released:
-                    raise
+                    raise error from raised.__cause__
 
     # ------------------------------------------------------------ beginning
 
@@ -123,7 +134,18 @@ class RemoteWorker:
         pool = ThreadPoolExecutor(max_workers=4, thread_name_prefix="mainstay")
         closing.callback(self._end_threads, pool)
         closing.enter_context(settled_process())
-        self._run(pickle.loads(welcome.deployment), pool)
+        self._run(self._loaded(welcome), pool)
+
+    def _loaded(self, welcome: Welcome) -> Deployment:
+        try:
+            deployment: Deployment = pickle.loads(welcome.deployment)
+        except RAISED as error:
+            raise SparkSetupError(
+                f"worker {self._number} cannot load the job's program: {type(error).__name__}: "
+                f"{error}. What the program imports must be installed where the workers run; "
+                "modules of your own can be sent with --py-files."
+            ) from error
+        return deployment
 
     def _greet(self) -> Welcome:
         self._tell(
@@ -145,7 +167,7 @@ class RemoteWorker:
                     "open connections to the driver."
                 )
             if isinstance(message, Die):
-                leave(f"attempt {self._attempt} is over")
+                leave(f"attempt {self._attempt} is over", is_told=True)
             if isinstance(message, Welcome):
                 return message
 
@@ -174,7 +196,7 @@ class RemoteWorker:
         background = ThreadBackground(pool, self._reports, self._wakeup)
         storage = open_storage(self._bootstrap.storage)
         ports = Ports(SystemClock(), background, self._send, storage, open_storage)
-        worker = Worker(deployment, self._number, ports)
+        worker = self._worker = Worker(deployment, self._number, ports)
         poller = self._links.poller()
         poller.register(self._hub, zmq.POLLIN)
         poller.register(self._hub_watch.socket, zmq.POLLIN)
@@ -202,7 +224,7 @@ class RemoteWorker:
             while self._hub.poll(0) and not worker.released:
                 message = decode(self._hub.recv_multipart(), self._schema_of)
                 if isinstance(message, Die):
-                    leave(f"attempt {self._attempt} is over")
+                    leave(f"attempt {self._attempt} is over", is_told=True)
                 worker.receive(message)
         if not worker.released:
             self._require_hub()
@@ -232,11 +254,14 @@ class RemoteWorker:
         lost links; both must come after the reason. A worker that was released before has lost
         its links because the others were, too: that is no failure.
         """
-        self._tell(WorkerFailed(self._attempt, self._number, _portable(error)))
+        self._tell(WorkerFailed(self._attempt, self._number, portable(error)))
         message = self._await_word(FAREWELL_S)
         while message is not None and not isinstance(message, Die | Release):
             message = self._await_word(FAREWELL_S)
+        self.has_reported = message is not None
         self._is_released = isinstance(message, Release) and isinstance(error, LinkError)
+        if self._is_released and self._worker is not None:
+            self._worker.receive(message)
 
     def _end_threads(self, pool: ThreadPoolExecutor) -> None:
         """Wait for the threads of a released worker: they must not go on beside the next task.
@@ -260,10 +285,24 @@ def _schemas(deployment: Deployment, number: int) -> dict[ChannelId, Any]:
     }
 
 
-def _portable(error: Exception) -> Exception:
-    """The error itself where it can be sent, otherwise what it says."""
+def portable(error: Exception) -> Exception:
+    """The error itself where it can be sent, otherwise what it says; its traceback goes along."""
+    carry_traceback(error)
+    if isinstance(error, UserFunctionError):
+        error.original = _packed(error.original)
     try:
         pickle.loads(pickle.dumps(error))
     except Exception:
-        return RuntimeError(f"{type(error).__name__}: {error}")
+        words = RuntimeError(f"{type(error).__name__}: {error}")
+        setattr(words, CARRIED, carried_traceback(error))
+        return words
     return error
+
+
+def _packed(error: BaseException | None) -> bytes | None:
+    """An exception of the author's, if it can be pickled: many cannot."""
+    try:
+        packed: bytes = cloudpickle.dumps(error)
+    except Exception:
+        return None
+    return packed

@@ -11,7 +11,9 @@ import cloudpickle
 from mainstay.errors import GraphError
 from mainstay.plan.logical import LogicalGraph, LogicalOperator
 from mainstay.runtime.channel_state import INCOMING, OUTGOING
+from mainstay.spelling import did_you_mean
 from mainstay.state.keygroups import MAX_MAX_PARALLELISM
+from mainstay.state.values import PICKLED
 
 MODES = ("exactly_once", "at_least_once", "unaligned")
 
@@ -40,10 +42,41 @@ def check_shape(graph: LogicalGraph) -> None:
 def check_settings(mode: str, max_parallelism: int) -> None:
     """Settings that concern no operator in particular."""
     if mode not in MODES:
-        raise GraphError(f"mode={mode!r} is unknown; choose one of {', '.join(MODES)}.")
+        raise GraphError(
+            f"mode={mode!r} is unknown; choose one of {', '.join(MODES)}."
+            + did_you_mean(mode, MODES)
+        )
     if not 1 <= max_parallelism <= MAX_MAX_PARALLELISM:
         raise GraphError(
             f"max_parallelism={max_parallelism} is not within 1 and {MAX_MAX_PARALLELISM}."
+        )
+
+
+def check_no_pickles(graph: LogicalGraph) -> None:
+    """Refuse whatever would be unpickled from a snapshot, with its name and what to do."""
+    states = [
+        f"{operator.uid}.{info.name}"
+        for operator in graph.operators
+        for info in operator.states
+        if PICKLED in (info.value.ddl, info.map_key.ddl if info.map_key is not None else "")
+    ]
+    if states:
+        raise GraphError(
+            f"allow_pickle=False, but the states {', '.join(states)} have no declared type: their "
+            'values would be pickled. Declare one, as in ValueState("long") or '
+            'MapState("string", "array<double>").'
+        )
+    connectors = [
+        operator.uid
+        for operator in graph.operators
+        for connector in (operator.source, operator.sink)
+        if connector is not None and connector.keeps_pickles
+    ]
+    if connectors:
+        raise GraphError(
+            f"allow_pickle=False, but what {', '.join(connectors)} keeps in snapshots is pickled: "
+            "the partitions and commit messages of PySpark data sources are. Use one of "
+            "mainstay.connectors instead."
         )
 
 

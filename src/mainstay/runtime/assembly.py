@@ -9,10 +9,13 @@ import pyarrow as pa
 
 from mainstay.runtime.alignment import Aligner, MarkerHandler, Tracker
 from mainstay.runtime.channel_state import TaskChannels
+from mainstay.runtime.counting import Counts
 from mainstay.runtime.gate import Gate, Grant, InputChannel
 from mainstay.runtime.messages import Attempt
 from mainstay.runtime.operators.base import Emit, OperatorContext
+from mainstay.runtime.operators.source import SourceOperator
 from mainstay.runtime.output import Announce, Output, OutputChannel, Transmit
+from mainstay.runtime.pace import Pace
 from mainstay.runtime.partition import partitioner_for
 from mainstay.runtime.ports import Ports
 from mainstay.runtime.replays import own_rows
@@ -43,7 +46,10 @@ class Assembler:
     def build(self, spec: TaskSpec) -> Task:
         members = [self._member(spec, number) for number in range(len(spec.operators))]
         outputs = [self._output(spec, number) for number in range(len(spec.outputs))]
-        self._wire(spec, members, outputs)
+        tuning = self.tuning
+        pace = Pace(self.ports.clock, tuning.slice_limit_s, tuning.first_piece_rows)
+        counts = [Counts() for _ in members]
+        self._wire(spec, members, outputs, pace, counts)
         inputs = self._inputs(spec)
         most, least = self.tuning.window_bytes, self.tuning.least_window_bytes
         gate = Gate(inputs, self.grant, Windows(most, least, len(inputs)))
@@ -61,7 +67,9 @@ class Assembler:
             self._markers(len(gate.channels)),
             slices,
             self.tuning.max_chain,
+            pace,
         )
+        task.counts = counts
         if self.job.is_unaligned:
             task.channels = TaskChannels(
                 spec, self.worker, gate, outputs, task.replays, self.ports.background
@@ -100,16 +108,29 @@ class Assembler:
         partitioner = partitioner_for(edge, self.worker, self.job.max_parallelism)
         return Output(partitioner, channels, self.tuning.batch_rows)
 
-    def _wire(self, spec: TaskSpec, members: list[StatefulOperator], outputs: list[Output]) -> None:
+    def _wire(
+        self,
+        spec: TaskSpec,
+        members: list[StatefulOperator],
+        outputs: list[Output],
+        pace: Pace,
+        counts: list[Counts],
+    ) -> None:
         """Give every operator its ``out``: the next operators of the chain and the outputs."""
         targets: list[list[Emit]] = [[] for _ in members]
-        for member in members:
+        for place, member in enumerate(members):
             if member.spec.upstream is not None:
-                targets[member.spec.upstream].append(_into(member))
+                into = counts[place].taking(_into(member, place, pace))
+                targets[member.spec.upstream].append(into)
         for edge, output in zip(spec.outputs, outputs, strict=True):
             targets[edge.sender_operator].append(output.emit)
-        for member, emits in zip(members, targets, strict=True):
-            member.operator.out = emits[0] if len(emits) == 1 else _to_all(emits)
+        for member, emits, count in zip(members, targets, counts, strict=True):
+            out = emits[0] if len(emits) == 1 else _to_all(emits)
+            member.operator.out = count.emitting(out)
+        head = members[0].operator
+        if isinstance(head, SourceOperator) and len(targets[0]) == 1 and len(members) > 1:
+            # The second of a chain is what the first hands its rows to.
+            head.take_back = counts[1].giving_back(lambda: pace.give_back(1))
 
     def _markers(self, channels: int) -> MarkerHandler:
         return Tracker(channels) if self.job.mode == "at_least_once" else Aligner(channels)
@@ -145,8 +166,8 @@ class Assembler:
                 task.replays.add(place, unit.port, unit.edge, batch)
 
 
-def _into(member: StatefulOperator) -> Emit:
-    process = member.operator.process
+def _into(member: StatefulOperator, place: int, pace: Pace) -> Emit:
+    process = pace.into(member.operator, place)
     return lambda batch: process(batch, 0)
 
 

@@ -34,12 +34,14 @@ from mainstay.runtime.messages import (
     Overtake,
     Ready,
     Release,
+    Released,
     TaskMetrics,
     Trigger,
     WorkerFailed,
 )
 from mainstay.runtime.options import JobOptions
 from mainstay.runtime.ports import Ports
+from mainstay.runtime.slowness import Silent, Slowness, silent
 from mainstay.runtime.sourcing import Sourcing
 from mainstay.runtime.spec import JobSpec
 from mainstay.runtime.status import Problem
@@ -47,6 +49,10 @@ from mainstay.snapshot.checked import reference
 from mainstay.snapshot.history import EpochCommitted, Finished
 from mainstay.snapshot.layout import manifest_path
 from mainstay.snapshot.manifest import FileRef, Manifest
+
+CLOSING_S = 10.0
+"""How long functions may take to close, at the end of a job, before they are left to it."""
+LAST_WORDS_S = 2.0
 
 
 class Owner(Protocol):
@@ -76,6 +82,9 @@ class Owner(Protocol):
     def halted(self) -> None:
         """The attempt has come to the standstill that was asked for."""
 
+    def not_closed(self, worker: int, trouble: str) -> None:
+        """Functions of a worker raised when they were closed. Nothing else depends on it."""
+
 
 @dataclass(slots=True)
 class _Progress:
@@ -86,6 +95,15 @@ class _Progress:
     confirmed: dict[Subtask, Epoch]
     problems: dict[Subtask, tuple[Problem, float]]
     """By sink and subtask, with the time at which each began."""
+
+
+@dataclass(slots=True)
+class _Closing:
+    """The workers were released in good order: who still closes, until when, and what follows."""
+
+    workers: set[int]
+    until: float
+    then: Callable[[], None]
 
 
 class RunningAttempt:
@@ -101,6 +119,8 @@ class RunningAttempt:
         claims: Claims,
         restored: Manifest | None,
         owner: Owner,
+        *,
+        plan_again: bool = False,
     ) -> None:
         self.number = number
         self.is_over = False
@@ -116,13 +136,15 @@ class RunningAttempt:
         self._progress = _Progress(set(), set(), {}, {})
         self._restored = restored
         notes = dict(restored.sources) if restored is not None else {}
-        self._sourcing = Sourcing(job, number, ports, notes, self._fail)
+        self._sourcing = Sourcing(job, number, ports, notes, self._fail, plan_again=plan_again)
         self._commits = GlobalCommits(
             job, number, options.lineage, ports, self.send_all, self._fail
         )
         self._loops = Loops(job)
+        self._slowness = Slowness(job, options.snapshots.every_s)
         self._final: PendingEpoch | None = None
         self._halt: Halt | None = None
+        self._closing: _Closing | None = None
         self._is_draining = False
         now = ports.clock.monotonic()
         self.book = EpochBook(number, self._subtasks, options.snapshots, first_epoch, now)
@@ -134,7 +156,11 @@ class RunningAttempt:
 
     def receive(self, message: Any) -> None:
         """Take a message of a worker. Fencing: other attempts are not believed."""
-        if self.is_over or not self._is_own(message):
+        if not self._is_own(message):
+            return
+        if self._closing is not None:
+            self._on_closing(self._closing, message)
+        if self.is_over:
             return
         match message:
             case Ready(_, worker):
@@ -173,7 +199,17 @@ class RunningAttempt:
             return []
         told = sorted(self._progress.problems.items())
         of_workers = [replace(problem, waited_s=now - since) for _, (problem, since) in told]
-        return self._commits.problems(now) + self._sourcing.problems(now) + of_workers
+        outside = self._commits.problems(now) + self._sourcing.problems(now) + of_workers
+        if self._is_held_up_by_sinks(now):
+            return outside  # what is in line waits for the target
+        is_halting = self._halt is not None
+        # Copies: it may be a thread of the user's that asks.
+        pending, metrics = list(self.book.pending.values()), dict(self.metrics)
+        return outside + self._slowness.problems(pending, metrics, now, is_halting=is_halting)
+
+    def silent(self) -> list[Silent]:
+        """The operators that have emitted nothing so far for the rows they took."""
+        return silent(self._job, dict(self.metrics))
 
     def _is_held_up_by_sinks(self, now: float) -> bool:
         told = (sink for sink, _ in self._progress.problems)
@@ -213,6 +249,8 @@ class RunningAttempt:
     # ------------------------------------------------------------ time
 
     def tick(self, now: float) -> None:
+        if self._closing is not None and now >= self._closing.until:
+            self.hurry()
         if not self.is_running():
             return
         if self._is_held_up_by_sinks(now):
@@ -232,6 +270,8 @@ class RunningAttempt:
             self._finish_if_confirmed(self._final)
 
     def deadline(self) -> float | None:
+        if self._closing is not None:
+            return self._closing.until
         if not self.is_running():
             return None
         times = [self.book.next_timeout(), self._sourcing.deadline(), self._commits.deadline()]
@@ -386,20 +426,38 @@ class RunningAttempt:
         if is_awaited and (self.confirmed < final.epoch or self._owner.is_saving()):
             return
         if final.is_last:
-            self.release()
-            self._owner.halted()
+            self._release(self._owner.halted)
             return
+        finished = Finished(final.epoch, self.number)
+        self._claims.claim(finished, lambda: self._release(self._owner.finished), self._fail)
 
-        def won() -> None:
-            self.release()
-            self._owner.finished()
-
-        self._claims.claim(Finished(final.epoch, self.number), won, self._fail)
-
-    def release(self) -> None:
-        """Let the workers end in good order."""
-        self.send_all(Release(self.number))
+    def _release(self, then: Callable[[], None]) -> None:
+        """Let the workers end in good order, and wait until their functions are closed."""
         self.is_over = True
+        until = self._ports.clock.monotonic() + CLOSING_S
+        self._closing = _Closing(set(range(self._job.workers)), until, then)
+        self.send_all(Release(self.number))
+
+    def _on_closing(self, closing: _Closing, message: Any) -> None:
+        match message:
+            case Released(_, worker, trouble):
+                closing.workers.discard(worker)
+                if trouble:
+                    self._owner.not_closed(worker, trouble)
+            case WorkerFailed(_, worker, _) if worker >= 0:
+                closing.workers.discard(worker)
+            case WorkerFailed():
+                # Some worker is no more. Perhaps it was closed; the others are about to be.
+                soon = self._ports.clock.monotonic() + LAST_WORDS_S
+                closing.until = min(closing.until, soon)
+        if not closing.workers:
+            self.hurry()
+
+    def hurry(self) -> None:
+        """If the attempt has ended but for the closing of functions, it has ended."""
+        closing, self._closing = self._closing, None
+        if closing is not None:
+            closing.then()
 
     def _fail(self, error: Exception) -> None:
         if self.is_over:

@@ -21,10 +21,16 @@ Json = Any
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A part of a source that one reader reads from its beginning to its end."""
+    """A part of a source that one reader reads from its beginning to its end.
+
+    ``mark`` is for bounded sources: a short text that tells what the split holds. A later start of
+    the job that plans the same id with another mark is refused, because what was read of the split
+    is in the state and is not what it holds now.
+    """
 
     id: str
     data: Json = None
+    mark: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,15 +91,21 @@ class Source(ABC):
     malformed_column: str | None = None
     """The column of the schema that tells of records which could not be read, if there is one: a
     struct of position, error and raw, null for all others."""
+    keeps_pickles: bool = False
+    """Whether it unpickles what a snapshot holds of its splits."""
     atomic_splits: bool = False
     """Whether a split that was begun is read to its end before a snapshot is taken: for splits
     that would not give the same rows in the same order again."""
+    new_input: str = "a split with an id that was not planned before"
+    """What a bounded source takes for new when a job that has finished is started again."""
 
     @abstractmethod
     def plan(self, seen: frozenset[str]) -> Sequence[Split]:
-        """The splits whose ids are not in ``seen``. Called by the coordinator, beside its loop.
+        """The splits whose ids are not in ``seen``; others are passed over, but for their marks.
 
-        A bounded source is planned once; an unbounded one again and again (``replan_s``).
+        Called by the coordinator, in the background. A bounded source is planned once each time
+        the job is started, with all that earlier starts have planned in ``seen``; an unbounded one
+        again and again (``replan_s``).
         """
 
     def forget(self, seen: frozenset[str]) -> Collection[str]:
@@ -179,6 +191,12 @@ class Sink(ABC):
     """A two-phase sink. Where ``is_global`` is set its commit is one act for the whole job."""
 
     is_global: bool = False
+    keeps_pickles: bool = False
+    """Whether it unpickles what a snapshot holds of its handles."""
+
+    def check_schema(self, schema: pa.Schema) -> None:  # noqa: B027 - most take any rows
+        """Refuse, with a ``MainstayError``, rows that cannot be written. Called when the job is
+        built."""
 
     @abstractmethod
     def open(self, context: SinkContext) -> SinkWriter:

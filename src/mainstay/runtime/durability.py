@@ -206,13 +206,8 @@ class Durability:
         self, operator: StatefulOperator, refs: tuple[SegmentRef, ...], id: str, to_base: bool
     ) -> None:
         storage = self._ports.storage
-
-        def failed(_: Exception) -> None:
-            # The chain is whole without it; the next completed epoch tries again.
-            operator.chain.cancel_compaction()
-
         self._ports.background.submit(
             lambda: operator.compact(storage, refs, id, to_base),
-            operator.chain.end_compaction,
-            failed,
+            operator.compacted,
+            operator.compaction_failed,
         )

@@ -36,6 +36,10 @@ class EpochHistory:
         if len(self._unstored) >= CHUNK:
             self.store()
 
+    def known(self, records: Iterable[EpochRecord]) -> None:
+        """Epochs of an earlier start, of which nothing has to be stored."""
+        self.records.extend(records)
+
     def store(self) -> None:
         """Store what is not stored yet, in the background."""
         chunk, self._unstored = self._unstored, []

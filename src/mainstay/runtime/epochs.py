@@ -11,6 +11,7 @@ from typing import Any
 
 from mainstay.runtime.messages import Acknowledge, Epoch, Figures
 from mainstay.runtime.options import SnapshotOptions
+from mainstay.runtime.record_list import shown_size, shown_time
 from mainstay.snapshot.manifest import SubtaskState
 
 URGENT_S = 1.0
@@ -30,10 +31,32 @@ class EpochRecord:
     triggered_at: float
     duration_s: float = 0.0
     size_bytes: int = 0
-    figures: Mapping[Subtask, Figures] = field(default_factory=dict)
+    figures: Mapping[Subtask, Figures] = field(default_factory=dict, repr=False)
     reason: str = ""
     is_unaligned: bool = False
     """Whether its markers were told to overtake rows."""
+
+    def __str__(self) -> str:
+        unaligned = ", unaligned" if self.is_unaligned else ""
+        reason = f": {self.reason}" if self.reason else ""
+        return (
+            f"epoch {self.epoch} (attempt {self.attempt}) {self.status} after "
+            f"{self.duration_s:.3f} s, {shown_size(self.size_bytes)}{unaligned}{reason}"
+        )
+
+    def cells(self) -> dict[str, str]:
+        # Of old epochs the figures are not kept.
+        aligned = [each.alignment_s for each in self.figures.values()]
+        return {
+            "epoch": str(self.epoch),
+            "status": self.status,
+            "triggered (UTC)": shown_time(self.triggered_at),
+            "duration": f"{self.duration_s:.3f} s",
+            "alignment": f"{max(aligned):.3f} s" if aligned else "",
+            "size": shown_size(self.size_bytes),
+            "attempt": str(self.attempt),
+            "reason": self.reason,
+        }
 
 
 @dataclass(slots=True, eq=False)

@@ -26,7 +26,7 @@ from mainstay.runtime.feedback_log import Entry, Log, bytes_of, rows_of, units_o
 from mainstay.runtime.late import Late
 from mainstay.runtime.messages import Epoch
 from mainstay.runtime.ports import Background, Clock
-from mainstay.schema import format_schema
+from mainstay.schema import format_schema, sizes
 from mainstay.snapshot.manifest import FileRef
 from mainstay.snapshot.operator_files import OperatorFiles
 
@@ -297,8 +297,11 @@ class Feedback:
 def _up_to(max_rows: int, batches: deque[pa.RecordBatch]) -> pa.RecordBatch:
     """The first rows, together: a loop is fed many small batches."""
     taken: list[pa.RecordBatch] = []
-    left = max_rows
+    left, size_bytes = max_rows, 0
     while batches and left:
+        size_bytes += batches[0].nbytes
+        if taken and size_bytes > sizes.ARRAY_BYTES:
+            break
         batch = batches.popleft()
         if batch.num_rows > left:
             batches.appendleft(batch.slice(left))

@@ -83,6 +83,12 @@ class Gate:
         return self._index[id]
 
     @property
+    def rows(self) -> int:
+        """How many rows are in line."""
+        queued = [element for channel in self.channels for element in channel.queue]
+        return sum(each.num_rows for each in queued if isinstance(each, pa.RecordBatch))
+
+    @property
     def is_ready(self) -> bool:
         return bool(self._ready)
 
@@ -100,7 +106,7 @@ class Gate:
             self._ready.append(number)
         channel.owed_bytes += size_bytes
         if size_bytes:
-            self._windows.took(size_bytes, now)
+            self._windows.took(size_bytes, now, is_waiting=bool(self._ready))
         # Last, because a sender on this worker may put the next batch in at once.
         self._give_back(channel)
         return number, element

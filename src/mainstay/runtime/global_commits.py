@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from mainstay.errors import MainstayError, SinkError
 from mainstay.runtime.connector import Sink, SinkRecovery
 from mainstay.runtime.messages import Attempt, Epoch, SinkCommitted
 from mainstay.runtime.operators.sink import HANDLES
@@ -115,7 +116,7 @@ class GlobalCommits:
             queue.is_busy = False
             queue.retry.failed(self._ports.clock.monotonic(), error)
             if not may_heal(error):
-                self._failed(error)
+                self._failed(_named(error, uid))
 
         self._ports.background.submit(work, done, failed)
 
@@ -149,3 +150,10 @@ def handles_of(manifest: Manifest, uid: str) -> list[bytes]:
         for prepared in values_in(HANDLES, units):
             groups.setdefault(prepared.epoch, []).append(prepared.handle)
     return [handle for epoch in sorted(groups) for handle in groups[epoch]]
+
+
+def _named(error: Exception, uid: str) -> Exception:
+    """A connector's own error says what it is of; any other does not."""
+    if isinstance(error, MainstayError):
+        return error
+    return SinkError(f"sink {uid!r} cannot be committed: {type(error).__name__}: {error}")

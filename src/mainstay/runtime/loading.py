@@ -12,6 +12,7 @@ from mainstay.runtime.ports import Open
 from mainstay.snapshot.checked import read_manifest
 from mainstay.snapshot.commitlog import read_history
 from mainstay.snapshot.history import EpochCommitted, History
+from mainstay.snapshot.layout import MANIFEST_PREFIX
 from mainstay.snapshot.manifest import Manifest
 from mainstay.snapshot.storage import Storage
 from mainstay.snapshot.units import with_units
@@ -58,7 +59,21 @@ def load(
         manifest = with_units(storage, read_manifest(storage, chosen.manifest))
         return Loaded(history, chosen, manifest)
     except DamagedFileError as damage:
-        return Loaded(history, chosen, damage=damage)
+        return Loaded(history, chosen, damage=_explained(storage, history, chosen, damage))
+
+
+def _explained(
+    storage: Storage, history: History, chosen: EpochCommitted, damage: DamagedFileError
+) -> DamagedFileError:
+    """An epoch that was retired is not damaged: it says which ones are kept instead."""
+    found = set(storage.list(MANIFEST_PREFIX))
+    if chosen == history.latest_epoch or chosen.manifest.path in found:
+        return damage
+    kept = [record.epoch for record in history.epochs if record.manifest.path in found]
+    return DamagedFileError(
+        f"epoch {chosen.epoch} is not kept any more; those that are: {kept}. Restore one of them, "
+        'or the latest with restore="latest".'
+    )
 
 
 def choose_first(

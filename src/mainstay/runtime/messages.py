@@ -162,9 +162,14 @@ class AssignSplits:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """The job has finished or was cancelled: end in good order."""
+    """The attempt is over: give back what is held, and end.
+
+    In good order (the job has finished, was stopped, or is rescaled) functions are closed, and the
+    worker says when they are.
+    """
 
     attempt: Attempt
+    in_good_order: bool = True
 
 
 # ---------------------------------------------------------------- to the coordinator
@@ -232,7 +237,7 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class OutsideProblem:
-    """What a subtask's source or sink waits for outside; None when that is over."""
+    """What a subtask's source, sink or state files wait for outside; None when that is over."""
 
     attempt: Attempt
     uid: str
@@ -252,6 +257,16 @@ class TaskMetrics:
     """How far event time has come, where a source makes watermarks."""
     queued_rows: int = 0
     """Rows on their way back to the head of a loop."""
+    is_source: bool = False
+    """Whether its rows are what a source has emitted: the input of the job."""
+    waiting_rows: int = 0
+    """Rows in line before it, as far as they have arrived."""
+    row_s: float = 0.0
+    """How long it took for a row lately."""
+    load: float = 0.0
+    """Which part of the time it was at work lately."""
+    counts: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """How many rows each of its operators has taken and emitted, by uid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,6 +276,15 @@ class Metrics:
     attempt: Attempt
     worker: int
     tasks: Mapping[str, TaskMetrics]
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """The worker has ended in good order; ``trouble`` is what closing its functions raised."""
+
+    attempt: Attempt
+    worker: int
+    trouble: str = ""
 
 
 @dataclass(frozen=True, slots=True)

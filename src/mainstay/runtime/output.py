@@ -16,6 +16,7 @@ from typing import Protocol, TypeAlias
 import pyarrow as pa
 
 from mainstay.runtime.messages import ChannelId, Element, EndOfInput, Epoch, Marker, Watermark
+from mainstay.schema.sizes import joined
 
 WEIGHT = 0.3
 """What the last slice counts for in how many rows are emitted for one."""
@@ -92,7 +93,8 @@ class OutputChannel:
         if not self._gathered:
             return False
         gathered, self._gathered, self._gathered_rows = self._gathered, [], 0
-        self._enqueue(gathered[0] if len(gathered) == 1 else pa.concat_batches(gathered))
+        for batch in joined(gathered):
+            self._enqueue(batch)
         return True
 
     def send_control(self, element: Control) -> None:

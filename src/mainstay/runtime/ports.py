@@ -27,6 +27,9 @@ class Clock(Protocol):
     def wall(self) -> float:
         """Seconds since 1970, for records that people read."""
 
+    def cpu(self) -> float:
+        """How long the calling thread has computed; only differences mean something."""
+
 
 class Background(Protocol):
     """Work that may block or take long, done beside the loop."""

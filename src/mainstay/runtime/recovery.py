@@ -23,6 +23,7 @@ from mainstay.state.operator import decode_units, encode_units
 from mainstay.state.redistribution import redistribute
 from mainstay.state.rekeying import plan_keys
 from mainstay.state.upgrade import StateUpgrade, plan_state, schema_of
+from mainstay.state.values import PICKLED
 
 __all__ = ["RestorePlan", "key_names_of", "key_type_of", "plan_restore", "schema_of"]
 
@@ -48,6 +49,8 @@ def plan_restore(
     ``origin`` is where the files are that it names, if they are not the job's own.
     """
     _check_key_groups(manifest, job)
+    if not job.allow_pickle:
+        _check_no_pickles(manifest, job, allow_dropped)
     in_flight = in_flight_rows(manifest, job, allow_dropped)
     manifest = without_channels(manifest)
     report = [f"in-flight rows go on to operator {uid!r}" for uid in in_flight]
@@ -103,6 +106,26 @@ def _check_key_groups(manifest: Manifest, job: JobSpec) -> None:
             f"life of the state: set max_parallelism={manifest.max_parallelism}, or rewrite the "
             "state with mainstay.spark.rebucket(spark, source, target, "
             f"max_parallelism={job.max_parallelism}) and start from the target."
+        )
+
+
+def _check_no_pickles(manifest: Manifest, job: JobSpec, allow_dropped: frozenset[str]) -> None:
+    """Refuse what could only be read by unpickling it, before anybody does."""
+    uids = {operator.uid for _, operator in job.operators()}
+    pickled = [
+        f"{uid}.{state.name}"
+        for uid, stored in manifest.operators.items()
+        for state in stored.states
+        if PICKLED in (state.value_type, state.map_key_type)
+        and not (f"{uid}.{state.name}" in allow_dropped or uid not in uids)
+    ]
+    if pickled:
+        raise RestoreError(
+            f"the snapshot holds pickled values of the states {', '.join(sorted(pickled))}, which "
+            "were stored without a declared type, and allow_pickle=False forbids to unpickle them: "
+            "whoever can write to the snapshot could run code here. If you trust it, restore it "
+            "once with allow_pickle=True and a declared type with migrate=..., and go on from the "
+            f"next snapshot; or give them up with allow_dropped={sorted(pickled)!r}."
         )
 
 

@@ -46,6 +46,10 @@ class Replays:
     def is_empty(self) -> bool:
         return not self._waiting
 
+    @property
+    def rows(self) -> int:
+        return sum(batch.num_rows for _, _, _, batch in self._waiting)
+
     def take(self, max_rows: int) -> tuple[int, int, pa.RecordBatch]:
         """The next rows, with the place of the operator they are for and its input."""
         place, port, edge, batch = self._waiting.popleft()

@@ -30,5 +30,16 @@ class RestartStrategy:
         self._in_a_row += 1
         return min(wait, options.max_backoff_s)
 
+    @property
+    def why_not_again(self) -> str:
+        """Why there must not be another attempt, once ``on_failure`` has said so."""
+        options = self._options
+        if not options.max_failures:
+            return "it is to have no restarts (restart=Restart() gives it some)"
+        return (
+            f"{len(self._failures)} failures within {options.window_s:g} s are more than the "
+            f"{options.max_failures} of its restart strategy"
+        )
+
     def on_progress(self) -> None:
         self._in_a_row = 0

@@ -2,10 +2,13 @@
 
 A target that is away comes back or does not; nobody here can know. So it is tried for ever, with
 waits that grow up to half a minute. What is in trouble is a ``Problem`` for people to see. Only
-an error that says what somebody has to change is worth ending an attempt for.
+an error that says what somebody has to change is worth ending an attempt for: a connector's own,
+or that of a path which cannot be used as it is.
 """
 
 from __future__ import annotations
+
+import errno
 
 from mainstay.errors import MainstayError, SnapshotStorageError
 from mainstay.runtime.status import Problem
@@ -16,8 +19,24 @@ SLOW_S = 10.0
 """What has not been answered for so long is a problem, even if nothing has failed."""
 
 
+WRONG_PATHS = frozenset(
+    {
+        errno.ENAMETOOLONG,
+        errno.ENOTDIR,
+        errno.EISDIR,
+        errno.ELOOP,
+        errno.EILSEQ,
+        errno.EACCES,
+        errno.EPERM,
+    }
+)
+"""What the system says of a path that is wrong, rather than away or full."""
+
+
 def may_heal(error: Exception) -> bool:
     """Whether trying again may help. A connector's own ``MainstayError`` says that it will not."""
+    if isinstance(error, OSError) and error.filename is not None:
+        return error.errno not in WRONG_PATHS
     return not isinstance(error, MainstayError) or isinstance(error, SnapshotStorageError)
 
 

@@ -1,6 +1,16 @@
-"""How many rows a task takes at a time, so that a slice takes a few milliseconds at most."""
+"""How many rows a task takes at a time, so that a slice takes a few milliseconds at most.
+
+A slice is measured twice. The processor time it took is what its rows cost, whoever else wants the
+processor. The time that passed is more where the function waits for something, but also where
+other threads of the process had their turn: many jobs in one process would make each other's
+slices smaller and smaller. So a slice may last a good deal longer than it may compute.
+"""
 
 from __future__ import annotations
+
+PATIENCE = 16
+"""How much longer a slice may last than it may compute. A thread has its turn for five milliseconds
+at most, so a slice of three is interrupted by each of eight others once: forty."""
 
 
 class SliceSize:
@@ -14,9 +24,10 @@ class SliceSize:
         self._target_s = target_s
         self._most = most
 
-    def took(self, rows: int, elapsed_s: float) -> None:
+    def took(self, rows: int, elapsed_s: float, cpu_s: float) -> None:
         """Learn from a slice of so many rows; a nearly empty one says nothing about full ones."""
-        if elapsed_s > 2 * self._target_s:
-            self.rows = max(1, int(rows * self._target_s / elapsed_s))
-        elif rows >= self.rows and elapsed_s < self._target_s / 2:
+        slowness = max(cpu_s, elapsed_s / PATIENCE) / self._target_s
+        if slowness > 2:
+            self.rows = max(1, int(rows / slowness))
+        elif rows >= self.rows and slowness < 1 / 2:
             self.rows = min(self._most, self.rows * 2)

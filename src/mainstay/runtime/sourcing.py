@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any
 
-from mainstay.errors import SourceError
+from mainstay.errors import MainstayError, RestoreError, SourceError
 from mainstay.runtime.connector import UNAVAILABLE, Json, Source, Split
 from mainstay.runtime.messages import AssignSplits, Attempt
 from mainstay.runtime.operators.source import SPLITS, unfinished_splits
@@ -31,6 +31,8 @@ class _Planned:
     source: Source
     book: SplitBook
     replan_at: float | None = None
+    is_planned: bool = False
+    """Whether all subtasks of this attempt know which splits they begin with, if any."""
     planning: Retry = field(default_factory=Retry)
     telling: Retry = field(default_factory=Retry)
     is_telling: bool = False
@@ -50,6 +52,8 @@ class Sourcing:
         ports: Ports,
         notes: dict[str, Any],
         failed: Callable[[Exception], None],
+        *,
+        plan_again: bool = False,
     ) -> None:
         self._attempt = attempt
         self._ports = ports
@@ -61,6 +65,7 @@ class Sourcing:
                     task.parallelism,
                     bounded=operator.source.bounded,
                     notes=notes.get(operator.uid),
+                    plan_again=plan_again,
                 )
                 self._sources[operator.uid] = _Planned(operator.source, book)
 
@@ -72,7 +77,7 @@ class Sourcing:
         """All workers are ready: plan what is not planned yet."""
         for uid, planned in self._sources.items():
             if planned.book.is_complete:
-                self._assign(uid, planned.book, planned.book.nothing())
+                self._assign(uid, planned, planned.book.nothing())
             else:
                 self._plan(uid, planned)
         if restored is not None:
@@ -111,7 +116,12 @@ class Sourcing:
             splits, forgotten = result
             planned.planning.succeeded()
             book.forget(forgotten)
-            self._assign(uid, book, book.assign(splits))
+            try:
+                shares = book.assign(splits)
+            except RestoreError as error:
+                self._failed(refused(uid, error))
+                return
+            self._assign(uid, planned, shares)
             if not book.bounded and source.replan_s is not None:
                 planned.replan_at = self._ports.clock.monotonic() + source.replan_s
 
@@ -120,16 +130,18 @@ class Sourcing:
                 planned.planning.failed(self._ports.clock.monotonic(), error)
                 planned.replan_at = planned.planning.at
                 return
-            self._failed(
-                SourceError(f"source {uid!r} cannot be planned: {type(error).__name__}: {error}")
-            )
+            self._failed(refused(uid, error))
 
         self._ports.background.submit(plan, done, failed)
 
-    def _assign(self, uid: str, book: SplitBook, shares: list[tuple[Split, ...]]) -> None:
+    def _assign(self, uid: str, planned: _Planned, shares: list[tuple[Split, ...]]) -> None:
+        """Give the splits out. With the first of them a subtask learns of it if it gets none: then
+        it holds event time back no more."""
+        is_last, is_first = planned.book.is_complete, not planned.is_planned
+        planned.is_planned = True
         for subtask, splits in enumerate(shares):
-            if splits or book.is_complete:
-                message = AssignSplits(self._attempt, uid, subtask, splits, book.is_complete)
+            if splits or is_last or is_first:
+                message = AssignSplits(self._attempt, uid, subtask, splits, is_last)
                 self._ports.send(subtask, message)
 
     # ------------------------------------------------------------ completed epochs
@@ -157,6 +169,19 @@ class Sourcing:
             planned.telling.failed(self._ports.clock.monotonic(), error)
 
         self._ports.background.submit(tell, done, failed)
+
+
+def refused(uid: str, error: Exception) -> MainstayError:
+    """What is said of a source that cannot be planned, and could not be after a wait either.
+
+    One that has never been planned is wrong; one that has been may be so again.
+    """
+    if isinstance(error, RestoreError):
+        return RestoreError(f"source {uid!r}: {error}")
+    unplanned = SourceError(f"source {uid!r} cannot be planned: {type(error).__name__}: {error}")
+    unplanned.is_final = isinstance(error, MainstayError) and error.is_final
+    unplanned.is_final_at_start = True
+    return unplanned
 
 
 def unfinished(manifest: Manifest, uid: str) -> dict[str, Json]:

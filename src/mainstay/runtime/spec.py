@@ -7,10 +7,12 @@ joins two tasks and stands for one channel (forward) or one per pair of subtasks
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Protocol
 
+import cloudpickle
 import pyarrow as pa
 
 from mainstay.runtime.connector import Sink, Source
@@ -91,6 +93,9 @@ class OperatorSpec:
 
     ``other_forms`` are inputs that nothing feeds now, but that it takes of a restored snapshot.
     ``wiring`` says how the operators without a uid of their own are joined; None if it has one.
+
+    It is pickled by itself, so that a worker's operators share no objects: one function, source or
+    sink that the program gives to two operators is another object in each of them.
     """
 
     uid: str
@@ -105,6 +110,14 @@ class OperatorSpec:
     inputs: tuple[InputSpec, ...] = ()
     other_forms: tuple[InputSpec, ...] = ()
     wiring: str | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        values = tuple(getattr(self, each.name) for each in fields(self))
+        return _unpickled, (cloudpickle.dumps(values),)
+
+
+def _unpickled(data: bytes) -> OperatorSpec:
+    return OperatorSpec(*pickle.loads(data))
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,12 +211,14 @@ class JobSpec:
     """A whole job. ``tasks`` are in topological order, sources first.
 
     ``rocksdb`` says that keyed state is kept in RocksDB, and how; None is the heap.
+    ``allow_pickle`` says that what a snapshot holds may be unpickled.
     """
 
     tasks: tuple[TaskSpec, ...]
     max_parallelism: int
     mode: str
     rocksdb: RocksSettings | None = None
+    allow_pickle: bool = True
 
     @property
     def workers(self) -> int:
@@ -224,16 +239,23 @@ class JobSpec:
             for operator in task.operators:
                 yield task, operator
 
+    def sources(self) -> dict[str, Source]:
+        """The sources by their uids."""
+        found = ((operator.uid, operator.source) for _, operator in self.operators())
+        return {uid: source for uid, source in found if source is not None}
+
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
     """Sizes that trade throughput against latency and memory."""
 
     window_bytes: int = 1 << 22
-    least_window_bytes: int = 1 << 13
+    least_window_bytes: int = 1 << 6
     batch_rows: int = 8192
     slice_s: float = 0.003
-    first_slice_rows: int = 64
+    slice_limit_s: float = 0.1
+    first_piece_rows: int = 8
+    first_slice_rows: int = 16
     max_slice_rows: int = 65536
     flush_s: float = 0.005
     max_chain: int = 8

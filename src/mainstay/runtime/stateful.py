@@ -15,7 +15,9 @@ from mainstay.runtime.messages import Epoch
 from mainstay.runtime.operators.base import Operator, ProcessContext
 from mainstay.runtime.ports import Clock
 from mainstay.runtime.replays import InFlight
+from mainstay.runtime.retry import Retry
 from mainstay.runtime.spec import OperatorSpec
+from mainstay.runtime.status import Problem
 from mainstay.runtime.upgrading import StoredAs, Upgrader
 from mainstay.snapshot.layout import operator_file_path, safe_name, segment_path, units_path
 from mainstay.snapshot.manifest import OperatorUnits, SegmentRef, SubtaskState
@@ -116,7 +118,9 @@ class StatefulOperator:
         self._subtask = subtask
         self._attempt = attempt
         self._max_parallelism = max_parallelism
+        self._clock = clock
         self._compactions = 0
+        self._compaction = Retry()
         self.rocksdb: RocksBackend | None = None
         self._spills = 0
         self._longest_due: int | None = None
@@ -277,6 +281,23 @@ class StatefulOperator:
             self._compactions += 1
         return f"a{self._attempt}-s{self._subtask}-c{self._compactions}"
 
+    def compacted(self, ref: SegmentRef) -> None:
+        """A compaction is done, and its file durable."""
+        self.chain.end_compaction(ref)
+        self._compaction.succeeded()
+
+    def compaction_failed(self, error: Exception) -> None:
+        """The chain is whole without it, but grows: the next completed epoch tries again."""
+        self.chain.cancel_compaction()
+        self._compaction.failed(0.0 if self._clock is None else self._clock.monotonic(), error)
+
+    def problem(self, now: float) -> Problem | None:
+        """What keeps the chain from being compacted, if anything does."""
+        if self._compaction.error is None:
+            return None
+        subject = f"operator {self.uid!r}, subtask {self._subtask}"
+        return self._compaction.problem(subject, "has not been able to merge its state files", now)
+
     def upkeep(self, storage: Storage) -> Upkeep | None:
         """What a database needs done beside the loop, one thing at a time; None if nothing."""
         if self._broken is not None:
@@ -319,9 +340,7 @@ class StatefulOperator:
         if to_base:
             return self._checkpoint(storage, rocksdb, id)
         return Upkeep(
-            lambda: self.compact(storage, refs, id, False),
-            self.chain.end_compaction,
-            lambda _: self.chain.cancel_compaction(),
+            lambda: self.compact(storage, refs, id, False), self.compacted, self.compaction_failed
         )
 
     def _checkpoint(self, storage: Storage, rocksdb: RocksBackend, id: str) -> Upkeep:
@@ -334,7 +353,7 @@ class StatefulOperator:
             return rocksdb.store_checkpoint(storage, checkpoint, self._database_path, id)
 
         self.is_tended = True
-        return Upkeep(work, self.chain.end_compaction, lambda _: self.chain.cancel_compaction())
+        return Upkeep(work, self.compacted, self.compaction_failed)
 
     def _database_path(self, name: str) -> str:
         return operator_file_path(self.uid, self._subtask, self._attempt, name)
@@ -436,7 +455,12 @@ class StatefulOperator:
             self.chain = SegmentChain.restored(restored.chain)
 
     def close(self) -> None:
+        """The job ends in good order."""
         self.operator.close()
+
+    def release(self) -> None:
+        """Give back what is held."""
+        self.operator.release()
         if self.expiry is not None:
             self.expiry.stop()
         if self.rocksdb is not None:
@@ -451,7 +475,15 @@ def _part(storage: Storage, ref: SegmentRef) -> Part:
 
 
 def read_segment(storage: Storage, ref: SegmentRef) -> Iterable[StateTable]:
-    """The rows of a segment that may be applied, checked against the manifest."""
+    """The rows of a segment that may be applied, checked against the manifest.
+
+    The rows of a state come in order, in tables of which each fits into arrays.
+    """
+    for table in _read_segment(storage, ref):
+        yield from table.in_arrays()
+
+
+def _read_segment(storage: Storage, ref: SegmentRef) -> Iterable[StateTable]:
     if ref.parts:
         return read_checkpoint(storage, ref)
     if ref.file.path.endswith(PARQUET_SUFFIX):

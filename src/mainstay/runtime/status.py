@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
+from mainstay.errors import brief
+from mainstay.runtime.record_list import shown_time
+
 
 class Status(Enum):
     """Where a job stands."""
@@ -45,6 +48,65 @@ class Problem:
         reason = f": {self.error}" if self.error else ""
         return f"{self.subject} {self.what} for {self.waited_s:.0f} s{reason}"
 
+    def cells(self) -> dict[str, str]:
+        return {
+            "subject": self.subject,
+            "what": self.what,
+            "for": f"{self.waited_s:.0f} s",
+            "error": self.error,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Setback(Problem):
+    """An attempt that failed: a problem until the job has made progress again.
+
+    ``what`` says what is done about it.
+    """
+
+    def __str__(self) -> str:
+        return f"{self.subject} failed: {self.error}; {self.what}"
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why an attempt failed, or could not begin, and what is tried next.
+
+    Times are those of the coordinator's monotonic clock. Where nothing more is tried, ``next_at``
+    is None and ``why_last`` says why.
+    """
+
+    attempt: int | None
+    error: Exception
+    at: float
+    next_at: float | None = None
+    next_attempt: int = 1
+    from_epoch: int | None = None
+    why_last: str = ""
+
+    @property
+    def subject(self) -> str:
+        return "the start of the job" if self.attempt is None else f"attempt {self.attempt}"
+
+    @property
+    def origin(self) -> str:
+        """What the next attempt starts from."""
+        return "the beginning" if self.from_epoch is None else f"epoch {self.from_epoch}"
+
+    def outlook(self, now: float) -> str:
+        """What is tried next, and when."""
+        if self.next_at is None:
+            return f"it is not tried again, because {self.why_last}"
+        left = self.next_at - now
+        if self.attempt is None:
+            return f"it is tried again in {max(left, 0.0):.1f} s"
+        when = f"begins in {left:.1f} s" if left > 0 else "has begun"
+        return f"attempt {self.next_attempt} {when}, from {self.origin}"
+
+    def as_problem(self, now: float) -> Setback:
+        reason = brief(self.error).removeprefix(f"{self.subject} was lost: ")
+        return Setback(self.subject, self.outlook(now), reason, now - self.at)
+
 
 @dataclass(slots=True)
 class AttemptRecord:
@@ -56,3 +118,74 @@ class AttemptRecord:
     report: tuple[str, ...] = ()
     ended_at: float | None = None
     reason: str = ""
+
+    @property
+    def origin(self) -> str:
+        """What it was restored from, in words."""
+        if self.restored_from is not None:
+            return f"epoch {self.restored_from}"
+        return "a savepoint or another job" if self.report else "nothing"
+
+    def __str__(self) -> str:
+        if self.ended_at is None:
+            end = "has not ended"
+        else:
+            end = f"ended after {self.ended_at - self.begun_at:.3f} s"
+        reason = f": {self.reason}" if self.reason else ""
+        return f"attempt {self.attempt} from {self.origin} {end}{reason}"
+
+    def cells(self) -> dict[str, str]:
+        return {
+            "attempt": str(self.attempt),
+            "restored from": self.origin,
+            "begun (UTC)": shown_time(self.begun_at),
+            "ended (UTC)": shown_time(self.ended_at),
+            "reason": self.reason,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """When an attempt took over from the one before it, in seconds since 1970.
+
+    ``failed_at``: the failure was known; ``begun_at``: the next attempt was begun, after the wait
+    that the restart strategy asks for; ``gathered_at``: its workers had all come in;
+    ``running_at``: they had restored their state.
+    """
+
+    attempt: int
+    reason: str
+    failed_at: float
+    begun_at: float
+    gathered_at: float
+    running_at: float
+
+    @property
+    def wait_s(self) -> float:
+        return self.begun_at - self.failed_at
+
+    @property
+    def relaunch_s(self) -> float:
+        return self.gathered_at - self.begun_at
+
+    @property
+    def restore_s(self) -> float:
+        return self.running_at - self.gathered_at
+
+    def __str__(self) -> str:
+        total_s = self.running_at - self.failed_at
+        return (
+            f"attempt {self.attempt} ran {total_s:.3f} s after the failure (waited "
+            f"{self.wait_s:.3f} s, relaunched in {self.relaunch_s:.3f} s, restored in "
+            f"{self.restore_s:.3f} s): {self.reason}"
+        )
+
+    def cells(self) -> dict[str, str]:
+        return {
+            "attempt": str(self.attempt),
+            "failed (UTC)": shown_time(self.failed_at),
+            "wait": f"{self.wait_s:.3f} s",
+            "relaunch": f"{self.relaunch_s:.3f} s",
+            "restore": f"{self.restore_s:.3f} s",
+            "reason": self.reason,
+        }

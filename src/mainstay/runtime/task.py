@@ -14,9 +14,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from mainstay.errors import RAISED
 from mainstay.runtime.alignment import Action, Aligner, MarkerHandler
 from mainstay.runtime.channel_state import TaskChannels
 from mainstay.runtime.connector import Split
+from mainstay.runtime.counting import Counts, Effort
 from mainstay.runtime.durability import Durability, PendingEpoch
 from mainstay.runtime.gate import Gate
 from mainstay.runtime.messages import (
@@ -38,17 +40,22 @@ from mainstay.runtime.operators.loop import LoopHead
 from mainstay.runtime.operators.sink import SinkOperator
 from mainstay.runtime.operators.source import SourceOperator
 from mainstay.runtime.output import Output
+from mainstay.runtime.pace import Pace
 from mainstay.runtime.ports import COORDINATOR, Ports
 from mainstay.runtime.replays import Replays
 from mainstay.runtime.slices import SliceSize
 from mainstay.runtime.spec import TaskSpec
 from mainstay.runtime.stateful import StatefulOperator
 from mainstay.runtime.status import Problem
+from mainstay.runtime.tracebacks import reportable
 from mainstay.runtime.watermarks import LAST, GateClock
 from mainstay.snapshot.manifest import SubtaskState
 
-LEAST_ROWS = 64
+LEAST_ROWS = 16
 """Rows that are taken at a time at least, if there are as many, however slow receivers are."""
+
+RESUMED_ROWS = 1024
+"""Rows of a slice that took too long that are turned into rows again at a time."""
 
 
 class Task:
@@ -66,6 +73,7 @@ class Task:
         markers: MarkerHandler,
         slices: SliceSize,
         longest_chain: int,
+        pace: Pace | None = None,
     ) -> None:
         self.spec = spec
         self.subtask = subtask
@@ -79,6 +87,10 @@ class Task:
         self._slices = slices
         self._longest_chain = longest_chain
         self._head: Any = members[0].operator
+        self._pace = pace or Pace(ports.clock)
+        self._pace.into(self._head, 0)
+        self.counts: list[Counts] = [Counts() for _ in members]
+        self._effort = Effort(ports.clock.monotonic())
         self._aligning_since: dict[Epoch, float] = {}
         self._durability = Durability(ports, self._acknowledge, self._decline)
         self._sinks = [m.operator for m in members if isinstance(m.operator, SinkOperator)]
@@ -86,9 +98,12 @@ class Task:
         self._databases = [member for member in members if member.rocksdb is not None]
         self._told_confirmed = Epoch(0)
         self._told_problems: dict[str, Problem] = {}
-        self._outside = [
-            m.operator for m in members if isinstance(m.operator, SourceOperator | SinkOperator)
+        self._troubled: list[tuple[str, Callable[[float], Problem | None]]] = [
+            (m.uid, m.operator.problem)
+            for m in members
+            if isinstance(m.operator, SourceOperator | SinkOperator)
         ]
+        self._troubled += [(m.uid, m.problem) for m in members if m.backend is not None]
         self._awaited = self._last_cut = Epoch(0)
         self._waiting: list[tuple[Epoch | None, Callable[[], None]]] = []
         """Triggers that wait for the end of a split or of what is replayed, and what came after
@@ -122,6 +137,9 @@ class Task:
         self._report_confirmed()
         if not self._has_room():
             return progressed
+        if self._pace.has_rest:
+            self._resume(now)
+            return True
         if not self.replays.is_empty:
             self._replay()
             return True
@@ -134,7 +152,7 @@ class Task:
     @property
     def is_pressed(self) -> bool:
         """Whether more is waiting to be done: then what it emits may wait for company."""
-        has_rows = self.gate.is_ready or not self.replays.is_empty
+        has_rows = self.gate.is_ready or self._pace.has_rest or not self.replays.is_empty
         return self._has_more or has_rows or self._has_feedback
 
     @property
@@ -165,13 +183,17 @@ class Task:
         if source.is_exhausted or (self._is_drained and not source.is_mid_split):
             self._end()
             return True
-        started = self._ports.clock.monotonic()
+        clock = self._ports.clock
+        started, computed = clock.monotonic(), clock.cpu()
+        self._pace.begin(started)
         rows = source.poll(self._slice_rows, begin=not self._waiting and not self._is_drained)
-        now = self._ports.clock.monotonic()
+        self._pace.end()
+        now = clock.monotonic()
         self._has_more = bool(rows) and source.has_more(now)
         if rows:
-            self._took(rows, now - started)
-        watermark = source.next_watermark(started)
+            self._took(rows, now - started, clock.cpu() - computed)
+        # Event time does not overtake rows that are left of a slice.
+        watermark = None if self._pace.has_rest else source.next_watermark(started)
         self._on_time(watermark)
         return rows is not None or watermark is not None
 
@@ -221,9 +243,24 @@ class Task:
         return taken is not None
 
     def _process(self, batch: pa.RecordBatch, port: int, place: int = 0) -> None:
-        started = self._ports.clock.monotonic()
-        self.members[place].operator.process(batch, port)
-        self._took(batch.num_rows, self._ports.clock.monotonic() - started)
+        clock = self._ports.clock
+        started, computed = clock.monotonic(), clock.cpu()
+        self._pace.begin(started)
+        self._pace.way_into(self.members[place].operator, place)(batch, port)
+        self._pace.end()
+        self._took(batch.num_rows, clock.monotonic() - started, clock.cpu() - computed)
+        self._relieve()
+
+    def _resume(self, now: float) -> None:
+        """Go on with a slice that took too long."""
+        left = self._pace.rows_left
+        self._pace.begin(now)
+        self._pace.resume(RESUMED_ROWS)
+        self._pace.end()
+        self._effort.took(left - self._pace.rows_left, self._ports.clock.monotonic() - now)
+        self._relieve()
+
+    def _relieve(self) -> None:
         for member in self.members:
             member.relieve()
         self._spill()
@@ -235,9 +272,10 @@ class Task:
         most = min((output.slice_rows for output in self.outputs), default=math.inf)
         return int(min(self._slices.rows, max(LEAST_ROWS, most)))
 
-    def _took(self, rows: int, elapsed_s: float) -> None:
+    def _took(self, rows: int, elapsed_s: float, cpu_s: float) -> None:
         self._rows += rows
-        self._slices.took(rows, elapsed_s)
+        self._effort.took(rows - self._pace.rows_left, elapsed_s)
+        self._slices.took(rows, elapsed_s, cpu_s)
         if rows:
             for output in self.outputs:
                 output.took(rows)
@@ -305,7 +343,7 @@ class Task:
 
         self._waiting.append((epoch, take))
         is_mid_split = isinstance(self._head, SourceOperator) and self._head.is_mid_split
-        if not is_mid_split and self.replays.is_empty:
+        if not is_mid_split and not self._pace.has_rest and self.replays.is_empty:
             self._take_waiting()
 
     def on_triggered(self, epoch: Epoch) -> None:
@@ -385,6 +423,8 @@ class Task:
         """Cut between what was taken and what was not; ``arrived`` is where the marker has come,
         if it is not everywhere."""
         started = self._ports.clock.monotonic()
+        # Where markers overtake rows it may be in the middle of a slice, which is in no queue.
+        self._pace.finish(RESUMED_ROWS)
         self._last_cut = epoch
         for member in self.members:
             member.operator.before_marker(epoch)
@@ -447,8 +487,8 @@ class Task:
             self._tell(Committed(self._attempt, confirmed, self.spec.id, self.subtask))
 
     def _report_problems(self, now: float) -> None:
-        for operator in self._outside:
-            uid, problem = operator.context.uid, operator.problem(now)
+        for uid, ask in self._troubled:
+            problem = ask(now)
             if problem == self._told_problems.get(uid):
                 continue
             self._told_problems.pop(uid, None)
@@ -459,7 +499,21 @@ class Task:
     def metrics(self) -> TaskMetrics:
         skipped = self._head.skipped if isinstance(self._head, SourceOperator) else 0
         queued = self._head.feedback.rows if isinstance(self._head, LoopHead) else 0
-        return TaskMetrics(self._rows, not self._has_room(), skipped, self.watermark_us, queued)
+        row_s, load = self._effort.lately(self._ports.clock.monotonic())
+        self.counts[0].taken = self._rows
+        uids = (operator.uid for operator in self.spec.operators)
+        return TaskMetrics(
+            self._rows,
+            not self._has_room(),
+            skipped,
+            self.watermark_us,
+            queued,
+            self.spec.is_source,
+            self.gate.rows + self.replays.rows + self._pace.rows_left,
+            row_s,
+            load,
+            {uid: (c.taken, c.emitted) for uid, c in zip(uids, self.counts, strict=True)},
+        )
 
     def deadline(self) -> float | None:
         # A source that may not run has no say in when to look again.
@@ -469,9 +523,19 @@ class Task:
         times += [expiry.deadline() for expiry in self._expiries]
         return min((time for time in times if time is not None), default=None)
 
-    def close(self) -> None:
-        for member in self.members:
-            member.close()
+    def close(self, *, in_good_order: bool) -> list[Exception]:
+        """Close functions where that is due, and give back what is held; what this has raised.
+
+        One that fails keeps none of the others from being closed.
+        """
+        acts = [member.close for member in self.members] if in_good_order else []
+        raised: list[Exception] = []
+        for act in (*acts, *(member.release for member in self.members)):
+            try:
+                act()
+            except RAISED as error:
+                raised.append(reportable(error))
+        return raised
 
     def check_invariants(self) -> None:
         self.gate.check_invariants()

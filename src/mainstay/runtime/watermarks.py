@@ -74,11 +74,16 @@ class SourceClock:
         self._told_at: float | None = None
 
     def next(self, splits: Iterable[SplitClock], now: float) -> Watermark | None:
-        """What is to be said now; None if it is nothing new, or too soon."""
-        if self._told_at is not None and now < self._told_at + EVERY_S:
+        """What is to be said now; None if it is nothing new, or too soon.
+
+        A source that is idle no more says so at once: others do not wait for it until then.
+        """
+        was_idle = self._told is not None and self._told.is_idle
+        is_soon = self._told_at is not None and now < self._told_at + EVERY_S
+        if is_soon and not was_idle:
             return None
         found = self._current(list(splits), now)
-        if found is None or found == self._told:
+        if found is None or found == self._told or (is_soon and found.is_idle):
             return None
         self._told, self._told_at = found, now
         return found

@@ -1,17 +1,19 @@
-"""How much may be on its way to a task: as much as it takes in a fraction of a second, and no more.
+"""How much may be in flight to a task: as much as it takes in a fraction of a second, and no more.
 
 A window of a fixed size is a fraction of a second for a fast task and minutes for a slow one, and
 markers wait behind all of it. So the window of a channel follows the rate at which its task takes
-rows, between two bounds. It begins with the lower one: what a slow task is sent before its rate is
-known would be in the way of markers for as long as it takes.
+rows, between two bounds. It begins with the lower one, a few rows: what a slow task is sent before
+its rate is known would be in the way of markers for as long as it takes.
 """
 
 from __future__ import annotations
 
 WORTH_S = 0.2
-"""The time that a task needs for what may be on its way to it."""
+"""The time that a task needs for what may be in flight to it."""
 LOOK_S = 0.05
 """How often the rate is measured."""
+FIRST_LOOK_S = 0.005
+"""When it is measured first: a fast task is not to wait for its window."""
 WEIGHT = 0.3
 """What a new measurement counts for."""
 
@@ -26,18 +28,27 @@ class Windows:
         self._taken = 0
         self._since: float | None = None
         self._rate: float | None = None
+        self._has_paused = False
 
-    def took(self, size_bytes: int, now: float) -> None:
-        """Bytes were taken. Time in which there was nothing to take makes the window smaller, which
-        does no harm: a task that waits for rows has room for them."""
+    def took(self, size_bytes: int, now: float, *, is_waiting: bool) -> None:
+        """Bytes were taken; ``is_waiting`` if there are more. A time in which there was nothing to
+        take shows that a task is as fast as that at least, but not that it is no faster."""
         if self._since is None:
             self._since = now
-        self._taken += size_bytes
-        elapsed_s = now - self._since
-        if elapsed_s < LOOK_S:
+        else:
+            self._taken += size_bytes
+            self._look(now, now - self._since)
+        self._has_paused = self._has_paused or not is_waiting
+
+    def _look(self, now: float, elapsed_s: float) -> None:
+        if elapsed_s < (FIRST_LOOK_S if self._rate is None else LOOK_S):
             return
-        rate = self._taken / elapsed_s
-        self._rate = rate if self._rate is None else self._rate + WEIGHT * (rate - self._rate)
-        self._taken, self._since = 0, now
+        rate, before = self._taken / elapsed_s, self._rate
+        if before is None:
+            self._rate = rate
+        elif rate > before or not self._has_paused:
+            self._rate = before + WEIGHT * (rate - before)
+        self._taken, self._since, self._has_paused = 0, now, False
+        assert self._rate is not None
         wanted = int(self._rate * WORTH_S / self._channels)
         self.bytes = max(self._least, min(self._most, wanted))

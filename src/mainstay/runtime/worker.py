@@ -31,6 +31,7 @@ from mainstay.runtime.messages import (
     Overtaken,
     Ready,
     Release,
+    Released,
     SinkCommitted,
     Trigger,
 )
@@ -98,6 +99,7 @@ class Worker:
         self._applying: deque[Iterator[None]] = deque()
         self._reading = 0
         self._is_ready = False
+        self._ended = 0
         self._flushed_at = self._metrics_at = ports.clock.monotonic()
         self._restore()
 
@@ -218,6 +220,8 @@ class Worker:
 
         Raises what ended the worker: an error of user code, a damaged file, a broken rule.
         """
+        if self.released:
+            return False
         if self._failure is not None:
             raise self._failure
         if self._applying:
@@ -234,7 +238,10 @@ class Worker:
 
     def _report_metrics(self) -> None:
         now = self._ports.clock.monotonic()
-        if now >= self._metrics_at:
+        ended = sum(task.ended for task in self.tasks)
+        if now >= self._metrics_at or ended > self._ended:
+            # What a task came to is said with its end, however short it was.
+            self._ended = ended
             self._metrics_at = now + METRICS_S
             tasks = {task.spec.id: task.metrics() for task in self.tasks}
             self._ports.send(COORDINATOR, Metrics(self.attempt, self.number, tasks))
@@ -248,6 +255,8 @@ class Worker:
 
     def deadline(self) -> float | None:
         """When something will have to be done even if no message arrives."""
+        if self.released:
+            return None
         times = [task.deadline() for task in self.tasks]
         return min((time for time in times if time is not None), default=None)
 
@@ -257,8 +266,8 @@ class Worker:
     # ------------------------------------------------------------ messages
 
     def receive(self, message: Any) -> None:
-        """Take a message; those of other attempts are refused."""
-        if message.attempt != self.attempt:
+        """Take a message; those of other attempts are refused, and all after the release."""
+        if message.attempt != self.attempt or self.released:
             return
         match message:
             case Data(_, channel, sequence, element, size_bytes):
@@ -266,6 +275,8 @@ class Worker:
             case Credit(_, channel, size_bytes):
                 self._senders[channel].grant(size_bytes)
             case Trigger(_, epoch, is_last):
+                # So that what is known at the end of a job is known of all of it.
+                self._metrics_at = self._ports.clock.monotonic()
                 for task in self._source_tasks():
                     task.on_trigger(epoch, is_last=is_last)
                 for task in self.tasks:
@@ -291,8 +302,8 @@ class Worker:
                 self._sink_committed(uid, epoch)
             case AssignSplits(_, uid, _, splits, last):
                 self._source_task(uid).assign(splits, last=last)
-            case Release():
-                self._release()
+            case Release(_, in_good_order):
+                self._release(in_good_order=in_good_order)
 
     def _source_tasks(self) -> list[Task]:
         return [task for task in self.tasks if task.spec.is_source]
@@ -308,10 +319,16 @@ class Worker:
             if member.uid == uid and isinstance(member.operator, SinkOperator):
                 member.operator.on_committed(epoch)
 
-    def _release(self) -> None:
+    def _release(self, *, in_good_order: bool) -> None:
+        if self.released:
+            return
         self.released = True
-        for task in self.tasks:
-            task.close()
+        # Functions that were never opened are not closed either.
+        in_good_order = in_good_order and self._is_ready
+        raised = [e for task in self.tasks for e in task.close(in_good_order=in_good_order)]
+        if in_good_order:
+            trouble = "\n".join(str(error) for error in raised)
+            self._ports.send(COORDINATOR, Released(self.attempt, self.number, trouble))
 
     def check_invariants(self) -> None:
         for task in self.tasks:

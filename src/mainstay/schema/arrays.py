@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from mainstay.errors import SchemaError
 from mainstay.schema.ddl import format_type
+from mainstay.schema.sizes import TooLargeError, in_one
 from mainstay.schema.transpose import columns_of, shown
 
 _LONG = pa.int64()
@@ -63,7 +64,9 @@ def _simple_array(values: Sequence[Any], data_type: pa.DataType, place: str) -> 
     if fits is not None and not all(map(fits, set(map(type, values)))):
         _misfit(next(value for value in values if not fits(type(value))), data_type, place)
     try:
-        return pa.array(values, data_type)
+        return in_one(pa.array(values, data_type))
+    except pa.ArrowCapacityError as error:
+        raise TooLargeError from error
     except _CONVERSION_ERRORS as error:
         _misfit(_first_misfit(values, data_type), data_type, place, error)
 

@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from mainstay.schema.types import check_names_differ
+from mainstay.spelling import did_you_mean
 
 try:
     # What namedtuple itself uses; private, so there is a slower way for an interpreter without it.
@@ -62,7 +63,9 @@ class Row(tuple[Any, ...]):
         return dict(zip(self._fields, values, strict=True))
 
     def _unknown(self, name: str) -> str:
-        return f"the row has no column {name!r}; its columns are {', '.join(self._fields)}"
+        known = ", ".join(self._fields)
+        meant = did_you_mean(name, self._fields)
+        return f"the row has no column {name!r}; its columns are {known}{meant and f'.{meant}'}"
 
 
 def row_class(schema: pa.Schema) -> type[Row]:

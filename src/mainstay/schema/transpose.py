@@ -27,7 +27,7 @@ def columns_of(rows: Sequence[Any], names: tuple[str, ...], place: str) -> Seque
         wrong = next(row for row in rows if len(row) != len(names))
         raise SchemaError(
             f"{place}: a row has {len(wrong)} values but the schema has {len(names)} columns "
-            f"({', '.join(names)}): {shown(wrong)}"
+            f"({', '.join(names)}): {shown(wrong)}{hint_of(wrong)}"
         )
     if kinds == {tuple}:
         # A pass for each column is quicker than zip, which opens every row at the same time.
@@ -58,8 +58,20 @@ def _in_order(row: Any, names: tuple[str, ...], place: str) -> Sequence[Any]:
         return (row,)
     raise SchemaError(
         f"{place}: {shown(row)} is not a row; give a tuple, a list, a dict or a Row "
-        f"with the columns {', '.join(names)}"
+        f"with the columns {', '.join(names)}{hint_of(row)}"
     )
+
+
+def hint_of(row: Any) -> str:
+    """What to write instead of some things that are often given in the place of a row."""
+    if row is None:
+        return ". To leave rows out, use filter(...), or flat_map(...) and return nothing"
+    if type(row).__module__.partition(".")[0] == "pyarrow":
+        return ". For whole batches use map_batches(...) or process_batches(...)"
+    is_several = isinstance(row, list) and row and all(isinstance(n, tuple | dict) for n in row)
+    if is_several:
+        return ". To emit several rows, yield each, or return the list from flat_map or process"
+    return ""
 
 
 def _by_name(row: Mapping[str, Any], names: tuple[str, ...], place: str) -> Sequence[Any]:

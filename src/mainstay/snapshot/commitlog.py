@@ -27,6 +27,7 @@ from mainstay.errors import (
 )
 from mainstay.snapshot.history import (
     Begin,
+    Ended,
     EpochCommitted,
     Finished,
     History,
@@ -40,6 +41,7 @@ from mainstay.snapshot.storage import NotFound, Storage
 __all__ = [
     "Begin",
     "ClaimOutcome",
+    "Ended",
     "EpochCommitted",
     "Finished",
     "History",

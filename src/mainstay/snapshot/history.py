@@ -73,7 +73,21 @@ class Finished:
     attempt: int
 
 
-Record: TypeAlias = "Begin | EpochCommitted | SavepointTaken | Finished"
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """What a job has come to: ``how`` is finished, stopped, failed or cancelled.
+
+    The end of a bounded job has a record of its own (``Finished``); this one is of the others.
+    Nothing depends on it: whatever it says, the job can be started again.
+    """
+
+    how: str
+    attempt: int
+    at: float | None = None
+    reason: str = ""
+
+
+Record: TypeAlias = "Begin | EpochCommitted | SavepointTaken | Finished | Ended"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +105,8 @@ class Facts:
 
     ``epochs`` has the known epochs by number, ``parents`` the epoch that each builds on, None
     where that is unknown or there is none. ``head`` is where a restart goes on from.
-    ``last_claim`` is the token of the newest slot.
+    ``last_claim`` is the token of the newest slot. ``ended`` is what has become of the attempt
+    that owns the log, None while it may be running, or if nobody has said.
     """
 
     next_slot: int = 0
@@ -105,6 +120,7 @@ class Facts:
     completed: int = 0
     attempts: tuple[PastAttempt, ...] = ()
     savepoints: tuple[SavepointTaken, ...] = ()
+    ended: Ended | None = None
 
 
 class History:
@@ -192,6 +208,11 @@ class History:
         return self.facts.head in self.facts.finished
 
     @property
+    def ended(self) -> Ended | None:
+        """What the job has come to, if its last leader has said so."""
+        return self.facts.ended
+
+    @property
     def completed(self) -> int:
         """How many epochs were ever completed."""
         return self.facts.completed
@@ -233,6 +254,8 @@ class History:
             facts = self._committed(record)
         elif isinstance(record, Finished):
             facts = self._finished(record)
+        elif isinstance(record, Ended):
+            facts = self._ended(record)
         else:
             facts = self._saved(record)
         self.facts = replace(facts, next_slot=facts.next_slot + 1, last_claim=claim)
@@ -247,6 +270,7 @@ class History:
         return replace(
             facts,
             last_begin=record,
+            ended=None,
             head=origin,
             next_epoch=max(facts.next_epoch, record.next_epoch),
             attempts=(*facts.attempts, PastAttempt(record, facts.next_slot))[-KEPT_ATTEMPTS:],
@@ -272,7 +296,12 @@ class History:
         self._require_current(record.attempt, record)
         is_head = record.epoch == self.facts.head
         self._require(is_head, record, "it names another than the latest epoch")
-        return replace(self.facts, finished=self.facts.finished | {record.epoch})
+        finished = self.facts.finished | {record.epoch}
+        return replace(self.facts, finished=finished, ended=Ended("finished", record.attempt))
+
+    def _ended(self, record: Ended) -> Facts:
+        self._require_current(record.attempt, record)
+        return replace(self.facts, ended=record)
 
     def _saved(self, record: SavepointTaken) -> Facts:
         is_past = self.last_begin is not None and record.epoch < self.next_epoch

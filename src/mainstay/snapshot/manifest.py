@@ -85,13 +85,15 @@ class OperatorUnits:
     """The units of one operator state of one subtask: an Arrow IPC stream with one column.
 
     Many of them are in a file of their own, and not in the manifest; ``data`` is empty then until
-    somebody has read it (``units.py``).
+    somebody has read it (``units.py``). ``own`` is for a restore, and never stored: which of them
+    are the subtask's own, as the first and how many, where it is shown those of others, too.
     """
 
     mode: str
     count: int
     data: bytes
     file: FileRef | None = None
+    own: tuple[int, int] | None = None
 
     @property
     def size_bytes(self) -> int:
@@ -210,7 +212,7 @@ def _is_left_out(value: Any, name: str) -> bool:
     if isinstance(value, SubtaskState):
         return name == "kept" and not value.kept
     if isinstance(value, OperatorUnits):
-        return name == "file" and value.file is None
+        return name == "own" or (name == "file" and value.file is None)
     if isinstance(value, OperatorState):
         return name == "key_names" and not value.key_names
     return isinstance(value, StateSchema) and name == "ttl_us" and value.ttl_us is None

@@ -20,6 +20,7 @@ from mainstay.errors import OutcomeUnknownError, SnapshotStorageError
 from mainstay.masking import masked, refuse_login
 from mainstay.snapshot.listing import ListedStorage, StoredFile
 from mainstay.snapshot.storage import BytesLike, NotFound, Paths
+from mainstay.spelling import did_you_mean
 
 _REMOTE_SCHEMES = ("memory", "s3", "gs", "az")
 
@@ -65,7 +66,8 @@ def open_storage(url_or_path: str) -> ObjectStorage:
     if scheme not in _REMOTE_SCHEMES:
         raise SnapshotStorageError(
             f"cannot open the storage {url_or_path!r}: {scheme}:// is not supported. "
-            f"Give a local path or a file://, s3://, gs:// or az:// URL."
+            "Give a local path or a file://, s3://, gs:// or az:// URL."
+            f"{did_you_mean(f'{scheme}://', [f'{known}://' for known in _REMOTE_SCHEMES])}"
         )
     try:
         return ObjectStorage(_store(url_or_path, scheme), url_or_path)

@@ -50,6 +50,15 @@ class Retention:
         self._kept = [(place, files) for place, files in older if place not in known] + self._kept
 
 
+def stored(storage: Storage, places: Sequence[FileRef]) -> list[FileRef]:
+    """The manifests that are still there, and the last in any case: it must not be missing.
+
+    Retention deletes the manifest of an epoch before its files. One that is absent was retired.
+    """
+    found = set(storage.list(MANIFEST_PREFIX))
+    return [place for place in places if place.path in found or place == places[-1]]
+
+
 def orphans(
     storage: Storage,
     kept: Iterable[tuple[FileRef, Manifest]],

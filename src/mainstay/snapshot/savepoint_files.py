@@ -21,9 +21,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mainstay.errors import DamagedFileError
+from mainstay.schema import sizes
+from mainstay.schema.sizes import cut, row_sizes, runs_within
 from mainstay.snapshot.manifest import FileRef
 from mainstay.snapshot.positioned import Positioned
 from mainstay.snapshot.savepoint import SavepointFile
+from mainstay.snapshot.statewriter import sorted_parts
 from mainstay.snapshot.storage import NotFound, Storage
 
 GROUP_COLUMN = "key_group"
@@ -50,12 +53,12 @@ class KeyedRows:
 
 def write_keyed(target: Storage, path: str, rows: KeyedRows, uid: str) -> SavepointFile:
     """Store rows, which need not be sorted."""
-    order = np.argsort(rows.groups, kind="stable")
-    groups = rows.groups[order].astype(np.int32)
-    table = rows.table.take(pa.array(order)).add_column(
+    groups = np.sort(rows.groups, kind="stable").astype(np.int32)
+    parts = list(sorted_parts(rows.table, rows.groups.astype(np.uint16)))
+    table = pa.concat_tables(parts).add_column(
         0, pa.field(GROUP_COLUMN, pa.int32(), nullable=False), pa.array(groups)
     )
-    data = _encode(table, _cuts(groups, table.nbytes), {"operator": uid, "state": rows.state})
+    data = _encode(table, _cuts(groups, table), {"operator": uid, "state": rows.state})
     target.write(path, data)
     first, last = (int(groups[0]), int(groups[-1])) if len(groups) else (0, -1)
     return SavepointFile(_reference(path, data), len(groups), first, last)
@@ -66,8 +69,9 @@ def write_units(
 ) -> SavepointFile:
     """Store the units of an operator state, by the subtasks that had them."""
     subtasks = np.repeat(np.arange(len(units), dtype=np.int32), [len(each) for each in units])
-    table = pa.table({"subtask": pa.array(subtasks), "unit": pa.concat_arrays(list(units))})
-    data = _encode(table, [0, len(subtasks)], {"operator": uid, "state": state})
+    table = pa.table({"subtask": pa.array(subtasks), "unit": pa.chunked_array(list(units))})
+    cuts = [first for first, _ in cut(table)] or [0]
+    data = _encode(table, [*cuts, len(subtasks)], {"operator": uid, "state": state})
     target.write(path, data)
     return SavepointFile(_reference(path, data), len(subtasks))
 
@@ -84,9 +88,12 @@ def _encode(table: pa.Table, cuts: Sequence[int], about: dict[str, Any]) -> memo
     return memoryview(sink.getvalue()).cast("B")
 
 
-def _cuts(groups: npt.NDArray[Any], size_bytes: int) -> list[int]:
+def _cuts(groups: npt.NDArray[Any], table: pa.Table) -> list[int]:
     """Where row groups begin, and the end: at key-groups, unless one of them is too large."""
-    count = len(groups)
+    count, size_bytes = len(groups), table.nbytes
+    if size_bytes > sizes.ARRAY_BYTES:
+        # Row by row, since a few of them may be most of it.
+        return [*(first for first, _ in runs_within(row_sizes(table), ROW_GROUP_BYTES)), count]
     most = _row_group_rows(count, size_bytes)
     starts = np.flatnonzero(np.diff(groups)) + 1
     cuts = [0]

@@ -13,6 +13,7 @@ from typing import Any
 from mainstay.errors import DamagedFileError, RestoreError
 from mainstay.snapshot.history import (
     Begin,
+    Ended,
     EpochCommitted,
     Facts,
     Finished,
@@ -34,6 +35,7 @@ _KINDS: dict[str, type[Record]] = {
     "epoch": EpochCommitted,
     "savepoint": SavepointTaken,
     "finished": Finished,
+    "ended": Ended,
 }
 _KIND_OF = {record: kind for kind, record in _KINDS.items()}
 _OPTIONAL = ("origin", "begun_at")
@@ -102,6 +104,7 @@ def _facts_document(facts: Facts) -> dict[str, Any]:
             for each in facts.attempts
         ],
         "savepoints": [_fields(each) for each in facts.savepoints],
+        **({} if facts.ended is None else {"ended": _fields(facts.ended)}),
     }
 
 
@@ -111,7 +114,7 @@ def _facts(document: dict[str, Any], next_slot: int) -> Facts:
         parent = item.pop("parent")
         record = _record(EpochCommitted, item)
         epochs[record.epoch], parents[record.epoch] = record, parent
-    begin = document["last_begin"]
+    begin, ended = document["last_begin"], document.get("ended")
     return Facts(
         next_slot=next_slot,
         last_claim=document["last_claim"],
@@ -127,6 +130,7 @@ def _facts(document: dict[str, Any], next_slot: int) -> Facts:
             for each in document["attempts"]
         ),
         savepoints=tuple(_record(SavepointTaken, each) for each in document["savepoints"]),
+        ended=None if ended is None else _record(Ended, ended),
     )
 
 

@@ -6,10 +6,9 @@ rows is a native call that releases the interpreter. The format is described in 
 
 from __future__ import annotations
 
-import math
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -17,6 +16,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mainstay.errors import ProtocolError
+from mainstay.schema import sizes
+from mainstay.schema.sizes import cut, row_sizes, runs_within
 from mainstay.snapshot.manifest import FileRef
 from mainstay.snapshot.statefooter import (
     HEADER,
@@ -47,6 +48,12 @@ class StateTable:
     table: pa.Table
     groups: Groups
     repeats: bool = False
+
+    def in_arrays(self) -> Iterator[StateTable]:
+        """The rows in order, in tables of which each fits into arrays; mostly the one it is."""
+        for first, after in cut(self.table):
+            rows = self.table.slice(first, after - first)
+            yield replace(self, table=rows, groups=self.groups[first:after])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -128,7 +135,7 @@ class StateFileWriter:
     def _write_rows(
         self, table: pa.Table, groups: npt.NDArray[np.uint16], first_row: int
     ) -> Iterator[Chunk]:
-        for part in _sorted_parts(table, groups):
+        for part in sorted_parts(table, groups):
             for rows in _cut(part):
                 data = _serialize(rows, self._options)
                 yield Chunk(
@@ -161,25 +168,21 @@ class StateFileWriter:
         return EncodedFile(data, len(data), checksum_of(footer), rows)
 
 
-def _sorted_parts(table: pa.Table, groups: npt.NDArray[np.uint16]) -> Iterator[pa.Table]:
+def sorted_parts(table: pa.Table, groups: npt.NDArray[np.uint16]) -> Iterator[pa.Table]:
     """The rows in order of their groups, in as many parts as sorting them piece by piece takes."""
     if bool(np.all(groups[1:] >= groups[:-1])):
         yield table
     elif table.nbytes <= _SORT_BYTES:
         yield table.take(pa.array(np.argsort(groups, kind="stable")))
     else:
-        for first, after in _group_ranges(groups, math.ceil(table.nbytes / _SORT_BYTES)):
+        by_group = np.bincount(groups, weights=row_sizes(table))
+        for first, after in runs_within(by_group.astype(np.int64), _SORT_BYTES):
             inside = (groups >= first) & (groups < after)
-            order = np.argsort(groups[inside], kind="stable")
-            yield table.filter(pa.array(inside)).take(pa.array(order))
-
-
-def _group_ranges(groups: npt.NDArray[np.uint16], parts: int) -> Iterator[tuple[int, int]]:
-    """Cut the key-groups into ranges with about equally many rows."""
-    bounds = _group_bounds(groups)
-    wanted = np.linspace(0, len(groups), parts + 1)[1:-1]
-    edges = np.unique([0, *np.searchsorted(bounds, wanted), len(bounds) - 1])
-    yield from zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True)
+            part = table.filter(pa.array(inside))
+            if after - first > 1:
+                part = part.take(pa.array(np.argsort(groups[inside], kind="stable")))
+            # One key-group alone is in order, and may be more than one array can hold.
+            yield part
 
 
 def _group_bounds(groups: npt.NDArray[np.uint16]) -> npt.NDArray[np.intp]:
@@ -191,6 +194,11 @@ def _group_bounds(groups: npt.NDArray[np.uint16]) -> npt.NDArray[np.intp]:
 
 
 def _cut(table: pa.Table) -> Iterator[pa.Table]:
+    if table.nbytes > sizes.ARRAY_BYTES:
+        # Row by row, since a few of them may be most of it.
+        for first, after in runs_within(row_sizes(table), _CHUNK_BYTES):
+            yield table.slice(first, after - first).combine_chunks()
+        return
     row_bytes = max(1, table.nbytes // max(1, table.num_rows))
     rows = min(_CHUNK_ROWS, max(1, _CHUNK_BYTES // row_bytes))
     for first in range(0, table.num_rows, rows):

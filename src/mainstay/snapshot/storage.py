@@ -7,6 +7,7 @@ is told True.
 
 from __future__ import annotations
 
+import os
 from typing import Protocol, TypeAlias
 
 from mainstay.errors import SnapshotStorageError
@@ -56,3 +57,9 @@ class Storage(Protocol):
     def delete(self, path: str) -> None:
         """Remove a file; one that is absent already is no error."""
         ...
+
+
+def absolute(place: str | os.PathLike[str]) -> str:
+    """A local path as every process of a machine understands it, wherever it runs; a URL as is."""
+    text = os.fspath(place)
+    return text if "://" in text else os.path.abspath(os.path.expanduser(text))

@@ -134,7 +134,11 @@ class Directory:
         """What the begin says, or where it is of an older version, when its slot was stored."""
         if attempt.begin.begun_at is not None:
             return attempt.begin.begun_at
-        file = self.files.get(log_slot(attempt.slot))
+        return self.stored_at(attempt.slot)
+
+    def stored_at(self, slot: int) -> float | None:
+        """When a slot was stored, if it still is there."""
+        file = self.files.get(log_slot(slot))
         return None if file is None else file.modified_at
 
 

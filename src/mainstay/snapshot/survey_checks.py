@@ -6,15 +6,13 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from mainstay.errors import MainstayError
-from mainstay.snapshot.checked import read_checked
-from mainstay.snapshot.manifest import FileRef, SegmentRef
+from mainstay.snapshot.manifest import FileRef
 from mainstay.snapshot.savepoint import Savepoint
-from mainstay.snapshot.savepoint_files import PARQUET_SUFFIX, read_keyed, read_units
-from mainstay.snapshot.statefile import open_state_file
+from mainstay.snapshot.savepoint_files import read_units
 from mainstay.snapshot.storage import NotFound, Storage
 from mainstay.snapshot.survey import Flaw, KeptEpoch
+from mainstay.snapshot.verifying import Check, file_checks, parquet_check, whole_check
 
-Check = Callable[[], object]
 Tell = Callable[[FileRef], None]
 
 
@@ -61,7 +59,7 @@ def verify_savepoint(storage: Storage, savepoint: Savepoint, tell: Tell) -> Verd
                 check = (
                     _units_check(storage, item.file, operator.parallelism)
                     if item.first_group is None
-                    else _parquet_check(storage, item.file, last_group)
+                    else parquet_check(storage, item.file, last_group)
                 )
                 checks[item.file.path] = (item.file, check)
     flaws = tuple(FlawOf(flaw, (savepoint.epoch,)) for _, flaw in _run(checks, tell))
@@ -70,34 +68,9 @@ def verify_savepoint(storage: Storage, savepoint: Savepoint, tell: Tell) -> Verd
 
 def _checks_of(storage: Storage, epoch: KeptEpoch) -> Iterator[tuple[str, tuple[FileRef, Check]]]:
     place = epoch.record.manifest
-    yield place.path, (place, _whole_check(storage, place))
-    operators = () if epoch.manifest is None else epoch.manifest.operators.values()
-    for operator in operators:
-        for subtask in operator.subtasks:
-            for segment in subtask.chain:
-                for file in segment.files():
-                    yield file.path, (file, _check(storage, segment, file))
-
-
-def _check(storage: Storage, segment: SegmentRef, file: FileRef) -> Check:
-    if segment.parts:
-        return _whole_check(storage, file)
-    if file.path.endswith(PARQUET_SUFFIX):
-        return _parquet_check(storage, file, segment.last_group)
-    return lambda: open_state_file(storage, file).verify()
-
-
-def _whole_check(storage: Storage, file: FileRef) -> Check:
-    return lambda: read_checked(storage, file)
-
-
-def _parquet_check(storage: Storage, file: FileRef, last_group: int) -> Check:
-    def check() -> None:
-        # Some row groups at a time; each is let go before the next is read.
-        for _ in read_keyed(storage, file, 0, last_group):
-            continue
-
-    return check
+    yield place.path, (place, whole_check(storage, place))
+    if epoch.manifest is not None:
+        yield from file_checks(storage, epoch.manifest)
 
 
 def _units_check(storage: Storage, file: FileRef, parallelism: int) -> Check:

@@ -6,23 +6,19 @@ and state files of attempts before the newest can be orphans, because only of th
 that no epoch will ever name them. What the newest attempt wrote may belong to an epoch that is
 under way, and is left to the next attempt.
 
-The log does not say whether a job runs. It is taken to run while it has not finished and something
-was stored within three times the longest pause between its kept epochs, and at least a quarter of
-an hour: a savepoint that is being written may need files that nothing else reaches any more.
+While the job seems to run none is deleted (``survey_condition``): a savepoint that is being written
+may need files that nothing else reaches any more.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 
 from mainstay.errors import RestoreError
 from mainstay.snapshot.layout import attempt_of
 from mainstay.snapshot.listing import ListedStorage, StoredFile
 from mainstay.snapshot.survey import Directory
-
-SHORTEST_QUIET_S = 900.0
-PAUSES = 3
+from mainstay.snapshot.survey_condition import condition_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +53,8 @@ def find_orphans(directory: Directory, now: float) -> Orphans:
         attempt = attempt_of(path)
         if attempt is not None and path not in needed:
             found[attempt >= newest].append(file)
-    return Orphans(tuple(found[False]), tuple(found[True]), seems_to_run(directory, now))
+    condition = condition_of(directory, now)
+    return Orphans(tuple(found[False]), tuple(found[True]), condition.may_be_running)
 
 
 def _needed(directory: Directory) -> set[str]:
@@ -71,28 +68,6 @@ def _needed(directory: Directory) -> set[str]:
         needed.add(epoch.record.manifest.path)
         needed.update(epoch.files)
     return needed
-
-
-def seems_to_run(directory: Directory, now: float) -> str | None:
-    """Why the job is taken to be running; None when it is not."""
-    if directory.history.finished:
-        return None
-    newest = max(directory.files.values(), key=lambda file: file.modified_at)
-    age_s, quiet_s = now - newest.modified_at, _quiet_s(directory)
-    if age_s >= quiet_s:
-        return None
-    return (
-        f"job {directory.begin.job!r} has not finished and may be running: {newest.path} was "
-        f"stored {max(age_s, 0.0):.0f} s ago. It is taken to be over after {quiet_s:.0f} s without "
-        f"anything new"
-    )
-
-
-def _quiet_s(directory: Directory) -> float:
-    manifests = [epoch.manifest for epoch in directory.epochs if epoch.on_lineage]
-    times = [manifest.created_at for manifest in manifests if manifest is not None]
-    longest = max((after - before for before, after in pairwise(times)), default=0.0)
-    return max(SHORTEST_QUIET_S, PAUSES * longest)
 
 
 def remove_orphans(storage: ListedStorage, orphans: Orphans) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,12 +15,20 @@ from mainstay.spark.data_source_rows import to_batches
 from mainstay.spark.data_source_schema import Columns
 
 FORMAT = 1
+MOST_IN_MARK = 100
 
 
 class BatchReaderSource(Source):
-    """Reads a data source once, from its beginning to its end."""
+    """Reads a data source once, from its beginning to its end.
+
+    When the job is started again, partitions after those it knows are new. One that is no longer
+    what it was is refused, as far as its ``repr`` tells.
+    """
+
+    keeps_pickles = True
 
     may_block = True
+    new_input = "partitions after those that were read"
 
     def __init__(self, data_source: Any, columns: Columns, *, deterministic: bool) -> None:
         self.data_source = data_source
@@ -31,11 +40,14 @@ class BatchReaderSource(Source):
         self.place = f"data source {type(data_source).__name__}"
 
     def plan(self, seen: frozenset[str]) -> Sequence[Split]:
-        planned = [
-            Split(json.dumps({"format": FORMAT, "part": part}), packed(partition, self.place))
+        return [
+            Split(
+                json.dumps({"format": FORMAT, "part": part}),
+                packed(partition, self.place),
+                _mark_of(partition),
+            )
             for part, partition in enumerate(self._partitions())
         ]
-        return [split for split in planned if split.id not in seen]
 
     def _partitions(self) -> Sequence[Any]:
         try:
@@ -53,3 +65,13 @@ class BatchReaderSource(Source):
 
     def _reader(self) -> Any:
         return self.data_source.reader(schema=self.columns.struct)
+
+
+def _mark_of(partition: Any) -> str | None:
+    """What a partition says of itself, if that is the same in every process."""
+    text = repr(partition)
+    if " at 0x" in text:
+        return None
+    if len(text) <= MOST_IN_MARK:
+        return text
+    return f"{text[:MOST_IN_MARK]}... (checksum {zlib.crc32(text.encode()):08x})"

@@ -96,12 +96,14 @@ class PartitionReader(SplitReader):
             )
 
     def _lost(self, error: Exception) -> SourceError:
-        return SourceError(
+        lost = SourceError(
             f"{self._place} was lost after {self._rows} rows of a partition "
             f"({type(error).__name__}: {error}), and does not promise the same rows again: the "
             "job goes on from its last snapshot. If it would give them again, say "
             "pyspark_source(..., deterministic=True)."
         )
+        lost.is_final = False
+        return lost
 
 
 def _mark_of_last(batch: pa.RecordBatch) -> int:

@@ -142,6 +142,8 @@ class RangesSource(Source):
 class StreamReaderSource(RangesSource):
     """A ``DataSourceStreamReader``: its partitions are read by the subtasks."""
 
+    keeps_pickles = True
+
     def __init__(
         self, data_source: Any, columns: Columns, every_s: float, *, deterministic: bool
     ) -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from mainstay.connectors.ingest import IngestSource
 from mainstay.errors import GraphError, SchemaError, SparkSetupError
 from mainstay.schema import to_schema
+from mainstay.snapshot.storage import absolute
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,4 +57,4 @@ def shared(directory: str) -> str:
                 "directory or an object store."
             )
         return directory
-    return str(Path(directory).absolute())
+    return absolute(directory)

@@ -61,4 +61,4 @@ class IngestingJob(RemoteJob):
 
     def _fail(self, error: Exception) -> None:
         """End the job on account of something outside its attempts."""
-        self.coordinator.fail(error)
+        self.coordinator.fail(self._launcher.gone() or error)

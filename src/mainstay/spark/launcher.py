@@ -21,8 +21,9 @@ from pyspark import BarrierTaskContext
 
 import mainstay
 from mainstay.drive.remote_worker import Bootstrap, RemoteWorker
+from mainstay.errors import SparkSetupError
 from mainstay.spark.reservations import Reservation
-from mainstay.spark.session import is_local, slots
+from mainstay.spark.session import is_local, is_stopped, slots
 from mainstay.transport.address import LOOPBACK
 
 CLOSE_S = 30.0
@@ -67,6 +68,7 @@ class SparkLauncher:
                 rows.mapInArrow(main, "nothing int", barrier=True).collect()
                 ended("its Spark job has ended")
             except Exception as error:
+                # Once the session is stopped, nothing that Spark says of it means anything.
                 ended(f"its Spark job has failed: {summary(str(error)) or type(error).__name__}")
 
         thread = threading.Thread(
@@ -92,10 +94,22 @@ class SparkLauncher:
         """Cancel the Spark job of an attempt, also one that has not been submitted yet."""
         if attempt in self._stops:
             self._stops[attempt].set()
-        context = self._session.sparkContext
-        # A context that was stopped has taken its jobs with it.
-        if context._jsc is not None:
-            context._jsc.sc().cancelJobGroupAndFutureJobs(self._group(attempt))
+        try:
+            context = self._session.sparkContext._jsc.sc()
+            context.cancelJobGroupAndFutureJobs(self._group(attempt))
+        except Exception:
+            # A session that was stopped has taken its jobs with it.
+            if not is_stopped(self._session):
+                raise
+
+    def gone(self) -> Exception | None:
+        if not is_stopped(self._session):
+            return None
+        return SparkSetupError(
+            f"the Spark session was stopped under job {self._name!r}, and its workers with it. End "
+            "the job (job.stop() or job.cancel()) before spark.stop(). To go on, start another "
+            "session and the job again with restore='latest'."
+        )
 
     def close(self) -> None:
         try:

@@ -17,12 +17,13 @@ key that a function made is the column ``key``. A state with a time to live has 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 
 from mainstay.errors import StateTypeError
+from mainstay.schema.sizes import cut
 from mainstay.schema.types import TIMESTAMP
 from mainstay.snapshot.manifest import StateSchema
 from mainstay.snapshot.savepoint_files import GROUP_COLUMN, KeyedRows
@@ -122,6 +123,13 @@ class StateColumns:
 
     def shown(self, rows: KeyedRows) -> pa.Table:
         """Whole state (columns key, map_key, value) as it is shown."""
+        pieces = []
+        for first, after in cut(rows.table):
+            table = rows.table.slice(first, after - first)
+            pieces.append(self._shown(replace(rows, table=table, groups=rows.groups[first:after])))
+        return pa.concat_tables(pieces)
+
+    def _shown(self, rows: KeyedRows) -> pa.Table:
         key = rows.table.column(KEY).combine_chunks()
         columns = [key] if len(self.key_names) < 2 else key.flatten()
         if self.stored_as == "map":

@@ -29,6 +29,7 @@ from mainstay.snapshot.statefile import StateTable, open_state_file
 from mainstay.snapshot.storage import Storage
 from mainstay.spark.dataframes import shared
 from mainstay.spark.state_columns import StateColumns
+from mainstay.spelling import did_you_mean
 from mainstay.state.backends.rocksdb_checkpoint import read_checkpoint
 from mainstay.state.elements import without_expired
 from mainstay.state.hashing import key_groups
@@ -76,7 +77,10 @@ class Origin:
         found = self.manifest.operators.get(uid)
         if found is None:
             known = sorted(self.manifest.operators)
-            raise RestoreError(f"there is no operator {uid!r} at {self.name!r}; there are {known}.")
+            raise RestoreError(
+                f"there is no operator {uid!r} at {self.name!r}; there are {known}."
+                f"{did_you_mean(uid, known)}"
+            )
         return found
 
     def view(self, uid: str, state: str) -> StateView:
@@ -89,6 +93,7 @@ class Origin:
         known = sorted(schema.name for schema in operator.states)
         raise RestoreError(
             f"operator {uid!r} at {self.name!r} has no state {state!r}; it has {known}."
+            f"{did_you_mean(state, known)}"
         )
 
 
@@ -97,7 +102,10 @@ def _epoch_number(epoch: int | str, marked: int | None) -> int | None:
     if epoch == LATEST:
         return marked
     if isinstance(epoch, bool) or not str(epoch).isdigit():
-        raise RestoreError(f'epoch={epoch!r} is no epoch. Give its number, or "latest".')
+        raise RestoreError(
+            f'epoch={epoch!r} is no epoch. Give its number, or "latest".'
+            f"{did_you_mean(epoch, [LATEST])}"
+        )
     if marked not in (None, int(epoch)):
         raise RestoreError(f"epoch={epoch} was given for a path that names epoch {marked}.")
     return int(epoch)
@@ -229,7 +237,8 @@ class StateSlice:
         """What is kept in these key-groups, as it is shown."""
         storage, columns = open_existing(self.place), self.columns
         try:
-            parts = [table for ref in self.chain for table in self._rows(storage, ref)]
+            read = (table for ref in self.chain for table in self._rows(storage, ref))
+            parts = [part for table in read for part in table.in_arrays()]
         except DamagedFileError as error:
             raise DamagedFileError(
                 f"{columns.label} at {self.place!r}: {error} If a job is running there, it may "

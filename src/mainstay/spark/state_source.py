@@ -21,17 +21,20 @@ from datetime import datetime, timezone
 from typing import Any
 
 import pyarrow as pa
+from pyspark import SparkContext
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
 
 from mainstay.errors import GraphError
 from mainstay.schema import format_schema, format_type
+from mainstay.schema.sizes import cut
 from mainstay.spark.launcher import ship_package
-from mainstay.spark.session import is_local
+from mainstay.spark.session import check_python, is_local_master
 from mainstay.spark.state_columns import StateColumns
 from mainstay.spark.state_filters import groups_left
 from mainstay.spark.state_reading import LATEST, Origin, StateSlice, StateView, UnitsSlice
+from mainstay.spelling import did_you_mean
 
 FORMAT = "mainstay"
 PUSHDOWN_CONF = "spark.sql.python.filterPushdown.enabled"
@@ -100,9 +103,15 @@ def frame_of(
 
 
 def prepare(spark: SparkSession) -> None:
-    """Give the executors of a cluster this package, as the start of a job does."""
-    if _is_classic(spark) and not is_local(spark):
-        ship_package(spark.sparkContext)
+    """What the start of a job does: check the workers' Python, give a cluster this package."""
+    if _is_classic(spark):
+        _prepare(spark.sparkContext)
+
+
+def _prepare(context: Any) -> None:
+    check_python(context)
+    if not is_local_master(context.master):
+        ship_package(context)
 
 
 def parallelism_of(spark: SparkSession) -> int:
@@ -166,6 +175,11 @@ class StateDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
+        # Spark asks for it on the driver when the source is registered: the one moment before it
+        # is opened in another Python. In Spark's workers there is no context.
+        context = SparkContext._active_spark_context
+        if context is not None:
+            _prepare(context)
         return FORMAT
 
     def schema(self) -> str:
@@ -179,6 +193,12 @@ class StateDataSource(DataSource):
 
 def view_of(options: Mapping[str, str]) -> StateView:
     """The state that options name."""
+    for name in options:
+        if name not in _OPTIONS:
+            raise GraphError(
+                f'format("{FORMAT}") has no option {name!r}; its options are '
+                f"{', '.join(_OPTIONS)}.{did_you_mean(name, _OPTIONS)}"
+            )
     for name in ("path", "operator", "state"):
         if not options.get(name):
             raise GraphError(
@@ -217,7 +237,10 @@ class StateReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[Any]:
         assert isinstance(partition, StatePartition)
         if partition.part is not None:
-            yield from partition.part.read().combine_chunks().to_batches(BATCH_ROWS)
+            table = partition.part.read()
+            for first, after in cut(table):
+                rows = table.slice(first, after - first).combine_chunks()
+                yield from rows.to_batches(BATCH_ROWS)
 
 
 class FilteredStateReader(StateReader):

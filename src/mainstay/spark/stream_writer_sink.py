@@ -63,6 +63,8 @@ def pyspark_sink(data_source: Any, schema: Any, *, overwrite: bool = False) -> S
 class StreamWriterSink(Sink):
     """One batch for each epoch that has rows, committed by the driver."""
 
+    keeps_pickles = True
+
     is_global = True
 
     def __init__(self, data_source: Any, columns: Columns, *, overwrite: bool) -> None:

@@ -10,18 +10,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from mainstay.schema import sizes
+from mainstay.schema.sizes import row_sizes
 from mainstay.snapshot.manifest import SegmentRef
 from mainstay.snapshot.statefile import StateFile, StateTable
 from mainstay.state.merge import merge
 
 PIECE_ROWS = 1 << 19
 """Rows that are merged at a time, about."""
+PIECE_BYTES = 1 << 28
+"""And their bytes, as far as these are known."""
 
 RowsByGroup = npt.NDArray[np.int64]
 
@@ -38,6 +42,9 @@ class Part(Protocol):
 
     def count(self, state: str, rows: RowsByGroup) -> None:
         """Add to each key-group's number how many rows of the state it has here."""
+
+    def row_bytes(self, state: str) -> float:
+        """How many bytes a row of the state takes, about."""
 
     def read(self, state: str, first_group: int, last_group: int) -> StateTable:
         """The rows of a state in these key-groups, both ends included."""
@@ -60,6 +67,11 @@ class StoredPart:
         inside = (groups >= self._first) & (groups <= self._last)
         rows[groups[inside]] += counts[inside]
 
+    def row_bytes(self, state: str) -> float:
+        index = next(each for each in self._file.indexes if each.name == state)
+        # Of compressed bytes: texts are about three times as long.
+        return 3 * sum(chunk.length for chunk in index.chunks) / max(1, index.rows)
+
     def read(self, state: str, first_group: int, last_group: int) -> StateTable:
         return self._file.read(state, max(first_group, self._first), min(last_group, self._last))
 
@@ -80,6 +92,10 @@ class LoadedPart:
     def count(self, state: str, rows: RowsByGroup) -> None:
         groups, counts = np.unique(self._tables[state].groups, return_counts=True)
         rows[groups] += counts
+
+    def row_bytes(self, state: str) -> float:
+        table = self._tables[state].table
+        return int(table.nbytes) / max(1, int(table.num_rows))
 
     def read(self, state: str, first_group: int, last_group: int) -> StateTable:
         whole = self._tables[state]
@@ -105,15 +121,21 @@ def compacted(
     ``prepare`` is done to what was read before it is merged.
     """
     parts = [part for part in parts if state in part.states]
-    rows = np.zeros(max_parallelism, np.int64)
+    # What counts against a piece is whichever is more of it: rows, or bytes.
+    weights = np.zeros(max_parallelism, np.float64)
     for part in parts:
+        rows = np.zeros(max_parallelism, np.int64)
         part.count(state, rows)
-    for first, last in _ranges(rows):
+        weights += rows * max(1.0, part.row_bytes(state) * PIECE_ROWS / PIECE_BYTES)
+    for first, last in _ranges(weights, PIECE_ROWS):
         yield merge([prepare(part.read(state, first, last)) for part in parts], to_base=to_base)
 
 
 def in_pieces(rows: StateTable) -> Iterator[StateTable]:
     """Rows in the order of key-groups, some groups at a time. Few rows are left as they are."""
+    if rows.table.nbytes > sizes.ARRAY_BYTES:
+        yield from _in_large_pieces(rows)
+        return
     if len(rows.groups) <= PIECE_ROWS:
         yield rows
         return
@@ -121,15 +143,23 @@ def in_pieces(rows: StateTable) -> Iterator[StateTable]:
     order = np.argsort(rows.groups, kind="stable")
     ends = np.searchsorted(rows.groups, np.arange(int(rows.groups.max()) + 1), "right", order)
     counts = np.diff(ends, prepend=0)
-    for first, last in _ranges(counts):
+    for first, last in _ranges(counts, PIECE_ROWS):
         taken = order[ends[first] - counts[first] : ends[last]]
         yield replace(rows, table=table.take(pa.array(taken)), groups=rows.groups[taken])
 
 
-def _ranges(rows: RowsByGroup) -> Iterator[tuple[int, int]]:
-    """Ranges of key-groups with about as many rows as are merged at a time; at least one group."""
-    groups = np.flatnonzero(rows)
-    pieces = (np.cumsum(rows[groups]) - 1) // PIECE_ROWS
+def _in_large_pieces(rows: StateTable) -> Iterator[StateTable]:
+    """The same for rows that do not fit into one array: they are picked out chunk by chunk."""
+    by_group = np.bincount(rows.groups, weights=row_sizes(rows.table))
+    for first, last in _ranges(by_group, sizes.ARRAY_BYTES // 4):
+        inside = (rows.groups >= first) & (rows.groups <= last)
+        yield replace(rows, table=rows.table.filter(pa.array(inside)), groups=rows.groups[inside])
+
+
+def _ranges(weights: npt.NDArray[Any], most: int) -> Iterator[tuple[int, int]]:
+    """Ranges of key-groups of about so much, which is merged at a time; at least one group."""
+    groups = np.flatnonzero(weights)
+    pieces = (np.cumsum(weights[groups]) - 1) // most
     numbered = zip(pieces.tolist(), groups.tolist(), strict=True)
     for _, members in groupby(numbered, key=lambda pair: pair[0]):
         inside = [group for _, group in members]

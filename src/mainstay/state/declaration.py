@@ -20,11 +20,12 @@ after which what was written is no longer there (see ``ttl``).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NoReturn, Protocol
 
 from mainstay.errors import GraphError, MainstayError
+from mainstay.spelling import did_you_mean, one_of
 from mainstay.state.freezing import check_map_key
 from mainstay.state.migration import Migration
 from mainstay.state.ttl import Ttl
@@ -133,8 +134,8 @@ class ListState(StateDeclaration):
 
     kind = "list"
 
-    def get(self) -> list[Any] | None:
-        """A copy of the list, or None where nothing is stored."""
+    def get(self) -> list[Any]:
+        """A copy of the list, empty where nothing is stored."""
         self._unbound()
 
     def add(self, value: Any) -> None:
@@ -150,9 +151,20 @@ class ListState(StateDeclaration):
     def clear(self) -> None:
         self._unbound()
 
+    def get_many(self, keys: Iterable[Any]) -> list[list[Any]]:
+        """The lists of many keys of the current batch, for functions over batches."""
+        self._unbound()
+
+    def put_many(self, keys: Iterable[Any], lists: Iterable[Iterable[Any] | None]) -> None:
+        """A new list for each of many keys; None or an empty one clears. All or none."""
+        self._unbound()
+
 
 class MapState(StateDeclaration):
-    """A map per key, read and written entry by entry. Values may be None, entry keys may not."""
+    """A map per key, read and written entry by entry. Values may be None, entry keys may not.
+
+    It is also a dictionary: ``len``, ``in``, iteration over the keys, ``state[key]``, ``del``.
+    """
 
     kind = "map"
 
@@ -193,7 +205,51 @@ class MapState(StateDeclaration):
     def items(self) -> Iterator[tuple[Any, Any]]:
         self._unbound()
 
+    def update(
+        self, entries: Mapping[Any, Any] | Iterable[tuple[Any, Any]] = (), /, **more: Any
+    ) -> None:
+        """Put entries, as ``update`` of a dictionary does; those that are not named stay."""
+        self._unbound()
+
+    def pop(self, key: Any, *default: Any) -> Any:
+        """Remove an entry and return what it held; a default is for where there is none."""
+        self._unbound()
+
+    def setdefault(self, key: Any, default: Any = None) -> Any:
+        """What an entry holds, after putting the default where there was none."""
+        self._unbound()
+
+    def __len__(self) -> int:
+        self._unbound()
+
+    def __bool__(self) -> bool:
+        """A declaration is there, whatever its state will hold; a handle asks its length."""
+        return True
+
+    def __iter__(self) -> Iterator[Any]:
+        self._unbound()
+
+    def __contains__(self, key: Any) -> bool:
+        self._unbound()
+
+    def __getitem__(self, key: Any) -> Any:
+        self._unbound()
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self._unbound()
+
+    def __delitem__(self, key: Any) -> None:
+        self._unbound()
+
     def clear(self) -> None:
+        self._unbound()
+
+    def get_many(self, keys: Iterable[Any]) -> list[dict[Any, Any]]:
+        """The entries of many keys of the current batch, for functions over batches."""
+        self._unbound()
+
+    def put_many(self, keys: Iterable[Any], maps: Iterable[Mapping[Any, Any]]) -> None:
+        """Put the entries of a dictionary into the map of each of many keys; others stay."""
         self._unbound()
 
 
@@ -260,8 +316,9 @@ class AggregatingState(StateDeclaration):
 class OperatorListState(StateDeclaration):
     """A list per subtask, not per key. Its elements are what a rescale moves.
 
-    ``split`` deals the elements out over the new subtasks, ``union`` gives all of them to every
-    subtask, ``broadcast`` expects every subtask to hold the same list and gives each a copy.
+    ``split`` deals the elements out over the new subtasks. ``union`` does too, and shows all of
+    them to every subtask until that replaces its list; each is stored by the one that has it.
+    ``broadcast`` expects every subtask to hold the same list and gives each a copy.
     The list is copied when a snapshot is taken, which costs time in its length: keep it short.
     """
 
@@ -277,7 +334,8 @@ class OperatorListState(StateDeclaration):
     ) -> None:
         if redistribute not in REDISTRIBUTIONS:
             raise GraphError(
-                f"redistribute={redistribute!r} is unknown; choose one of {REDISTRIBUTIONS}."
+                f"redistribute={redistribute!r} is unknown; choose one of "
+                f"{one_of(REDISTRIBUTIONS)}.{did_you_mean(redistribute, REDISTRIBUTIONS)}"
             )
         super().__init__(value_type, migrate=migrate)
         self.redistribute = redistribute

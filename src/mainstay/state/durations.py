@@ -6,6 +6,7 @@ import math
 import re
 
 from mainstay.errors import GraphError
+from mainstay.spelling import did_you_mean
 
 _UNITS = {
     "ms": 0.001,
@@ -23,6 +24,14 @@ _UNITS = {
 }
 
 
+def _meant(found: re.Match[str] | None) -> str:
+    """The duration that was probably meant where the unit is misspelt."""
+    if found is None:
+        return ""
+    number, unit = found.groups()
+    return did_you_mean(f"{number} {unit}", [f"{number} {known}" for known in _UNITS])
+
+
 def seconds(text: str | float, name: str, *, positive: bool = False) -> float:
     """Seconds of "500ms", "1s", "10 min", "7 days", or a number of seconds."""
     if isinstance(text, int | float) and not isinstance(text, bool):
@@ -34,7 +43,7 @@ def seconds(text: str | float, name: str, *, positive: bool = False) -> float:
         if found is None or factor is None:
             raise GraphError(
                 f'{name}={text!r} is no duration. Write a number and a unit, as in "500ms", '
-                '"10s", "5 min" or "7 days".'
+                f'"10s", "5 min" or "7 days".{_meant(found)}'
             )
         value = float(found.group(1)) * factor
     if not math.isfinite(value) or value < 0 or (positive and value == 0):

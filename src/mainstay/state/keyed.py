@@ -10,15 +10,13 @@ This is a hot file: a get and an update together must stay well below half a mic
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn, Protocol
 
 from mainstay.errors import MainstayError, StateTypeError
 from mainstay.schema.transpose import shown
-from mainstay.state.columns import ColumnsHandle
 from mainstay.state.declaration import StateInfo
-from mainstay.state.freezing import NAN
-from mainstay.state.values import PICKLED, ValueType
+from mainstay.state.values import ValueType
 
 
 class NoKey:
@@ -26,9 +24,10 @@ class NoKey:
 
     def __hash__(self) -> int:
         raise MainstayError(
-            "keyed state was used where there is no key: a broadcast row has none, and a function "
-            "over batches uses get_many and put_many. Keep what belongs to no key in an "
-            "OperatorListState."
+            "keyed state was used where there is no key: only a row has one, and only until its "
+            "call of process() returns. open(), close(), on_snapshot_complete(), other threads and "
+            "broadcast rows have none, and a function over batches uses get_many and put_many. "
+            "Keep what belongs to no key in an OperatorListState."
         )
 
 
@@ -75,10 +74,14 @@ class ValueTable(Protocol):
 
 
 class ListTable(Protocol):
-    """What a backend offers for a list per key. What ``read`` gives must not be changed."""
+    """What a backend offers for a list per key. What ``read`` gives must not be changed.
+
+    ``bring`` says that many keys are about to be read.
+    """
 
     read: Callable[[Any], Any]
 
+    def bring(self, keys: Sequence[Any]) -> None: ...
     def put(self, key: Any, kept: list[Any]) -> None: ...
     def append(self, key: Any, kept: list[Any]) -> None: ...
     def delete(self, key: Any) -> None: ...
@@ -88,11 +91,12 @@ class MapTable(Protocol):
     """What a backend offers for a map per key. What ``read`` gives must not be changed.
 
     ``entry`` gives ``ABSENT`` where there is none. To ask whether there is one does not count as a
-    read of it.
+    read of it, and neither does the length of what ``read`` gives.
     """
 
     read: Callable[[Any], Any]
 
+    def bring(self, keys: Sequence[Any]) -> None: ...
     def entry(self, key: Any, map_key: Any) -> Any: ...
     def has_entry(self, key: Any, map_key: Any) -> bool: ...
 
@@ -116,7 +120,7 @@ class ValueHandle:
         self._table.delete(self._context.key)
 
     def get_many(self, keys: Iterable[Any], default: Any = None) -> list[Any]:
-        frozen, thaw = self._frozen_keys(keys), self.info.value.thaw
+        frozen, thaw = frozen_keys(self.info, self._context, keys), self.info.value.thaw
         if thaw is None:
             return self._table.read_many(frozen, default)
         found = self._table.read_many(frozen, None)
@@ -124,21 +128,10 @@ class ValueHandle:
 
     def put_many(self, keys: Iterable[Any], values: Iterable[Any]) -> None:
         # All of it is checked before the first is stored: all are stored, or none.
-        frozen, kept = self._frozen_keys(keys), self._frozen_values(values)
-        if len(frozen) != len(kept):
-            raise StateTypeError(
-                f"state {self.info.name!r}: put_many() was given {len(frozen)} keys and "
-                f"{len(kept)} values. Give one value for each key."
-            )
+        frozen = frozen_keys(self.info, self._context, keys)
+        kept = self._frozen_values(values)
+        check_pairs(self.info, frozen, kept)
         self._table.put_many(frozen, kept)
-
-    def _frozen_keys(self, keys: Iterable[Any]) -> list[Any]:
-        key_type = self._context.key_type
-        assert key_type is not None
-        try:
-            return key_type.freeze_many(keys)
-        except StateTypeError as error:
-            raise named(self.info, error, "a key: ") from error.__cause__
 
     def _frozen_values(self, values: Iterable[Any]) -> list[Any]:
         try:
@@ -199,110 +192,22 @@ class AggregatingHandle(ValueHandle):
         return [default if found is None else result(found) for found in super().get_many(keys)]
 
 
-class ListHandle:
-    """Stands in for a ``ListState``."""
-
-    __slots__ = ("_context", "_freeze", "_table", "_thaw", "info")
-
-    def __init__(self, info: StateInfo, table: ListTable, context: KeyContext) -> None:
-        self.info = info
-        self._context = context
-        self._table = table
-        self._freeze = info.value.freeze
-        self._thaw = info.value.thaw
-
-    def get(self) -> list[Any] | None:
-        kept = self._table.read(self._context.key)
-        if kept is None:
-            return None
-        thaw = self._thaw
-        return list(kept) if thaw is None else [thaw(item) for item in kept]
-
-    def add(self, value: Any) -> None:
-        try:
-            kept = no_none() if value is None else self._freeze(value)
-        except StateTypeError as error:
-            raise named(self.info, error) from error.__cause__
-        self._table.append(self._context.key, [kept])
-
-    def extend(self, values: Iterable[Any]) -> None:
-        frozen = frozen_elements(self.info, values)
-        if frozen:
-            self._table.append(self._context.key, frozen)
-
-    def update(self, values: Iterable[Any] | None) -> None:
-        frozen = frozen_elements(self.info, () if values is None else values)
-        if frozen:
-            self._table.put(self._context.key, frozen)
-        else:
-            self._table.delete(self._context.key)
-
-    def clear(self) -> None:
-        self._table.delete(self._context.key)
+def frozen_keys(info: StateInfo, context: KeyContext, keys: Iterable[Any]) -> list[Any]:
+    """The keys that a call for many of them names, in the form that is kept."""
+    assert context.key_type is not None
+    try:
+        return context.key_type.freeze_many(keys)
+    except StateTypeError as error:
+        raise named(info, error, "a key: ") from error.__cause__
 
 
-class MapHandle:
-    """Stands in for a ``MapState``."""
-
-    __slots__ = ("_context", "_freeze", "_freeze_key", "_table", "_thaw", "_thaw_key", "info")
-
-    def __init__(self, info: StateInfo, table: MapTable, context: KeyContext) -> None:
-        assert info.map_key is not None
-        self.info = info
-        self._context = context
-        self._table = table
-        self._freeze = info.value.freeze
-        self._thaw = info.value.thaw
-        undeclared = info.map_key.ddl == PICKLED
-        self._freeze_key = _freeze_undeclared_key if undeclared else info.map_key.freeze
-        self._thaw_key = info.map_key.thaw
-
-    def _frozen_key(self, key: Any) -> Any:
-        try:
-            return no_none() if key is None else self._freeze_key(key)
-        except StateTypeError as error:
-            raise named(self.info, error, "a map key: ") from error.__cause__
-
-    def _thawed(self, kept: Any) -> Any:
-        return kept if self._thaw is None or kept is None else self._thaw(kept)
-
-    def get(self, key: Any, default: Any = None) -> Any:
-        kept = self._table.entry(self._context.key, self._frozen_key(key))
-        return default if kept is ABSENT else self._thawed(kept)
-
-    def put(self, key: Any, value: Any) -> None:
-        try:
-            kept = None if value is None else self._freeze(value)
-        except StateTypeError as error:
-            raise named(self.info, error) from error.__cause__
-        self._table.put_entry(self._context.key, self._frozen_key(key), kept)
-
-    def remove(self, key: Any) -> None:
-        self._table.remove_entry(self._context.key, self._frozen_key(key))
-
-    def contains(self, key: Any) -> bool:
-        return self._table.has_entry(self._context.key, self._frozen_key(key))
-
-    # The entries are copied at the call, so that a loop over them may change them.
-
-    def items(self) -> Iterator[tuple[Any, Any]]:
-        entries = tuple((self._table.read(self._context.key) or {}).items())
-        thaw_key = self._thaw_key
-        return (
-            (key if thaw_key is None else thaw_key(key), self._thawed(kept))
-            for key, kept in entries
+def check_pairs(info: StateInfo, keys: Sequence[Any], values: Sequence[Any]) -> None:
+    """One value for each key, or an error."""
+    if len(keys) != len(values):
+        raise StateTypeError(
+            f"state {info.name!r}: put_many() was given {len(keys)} keys and "
+            f"{len(values)} values. Give one value for each key."
         )
-
-    def keys(self) -> Iterator[Any]:
-        entries = tuple(self._table.read(self._context.key) or ())
-        return iter(entries) if self._thaw_key is None else map(self._thaw_key, entries)
-
-    def values(self) -> Iterator[Any]:
-        entries = self._table.read(self._context.key) or {}
-        return map(self._thawed, tuple(entries.values()))
-
-    def clear(self) -> None:
-        self._table.delete(self._context.key)
 
 
 def frozen_elements(info: StateInfo, values: Iterable[Any]) -> list[Any]:
@@ -349,28 +254,3 @@ def no_reduction() -> NoReturn:
     raise StateTypeError(
         "its function returned None. Return the reduced value, also where it was changed in place."
     )
-
-
-def _freeze_undeclared_key(key: Any) -> Any:
-    """A map key of no declared type. Keys that are equal to Python must be equal in storage."""
-    kind = type(key)
-    if kind in (str, bytes, int):
-        return key
-    if kind is bool or (kind is float and key.is_integer()):
-        return int(key)
-    if kind is float:
-        return NAN if key != key else key
-    raise StateTypeError(
-        f"{shown(key)} ({kind.__name__}) needs a declared key type, as in "
-        'MapState("struct<a:int,b:string>", ...).'
-    )
-
-
-HANDLES: dict[str, Callable[[StateInfo, Any, KeyContext], Any]] = {
-    "value": ValueHandle,
-    "reducing": ReducingHandle,
-    "aggregating": AggregatingHandle,
-    "list": ListHandle,
-    "map": MapHandle,
-    "columns": ColumnsHandle,
-}

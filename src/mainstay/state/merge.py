@@ -14,6 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from mainstay.schema import sizes
+from mainstay.schema.sizes import combined
 from mainstay.snapshot.statefile import StateTable
 from mainstay.state.codes import codes_of, paired
 from mainstay.state.grouping import Grouper
@@ -22,33 +24,38 @@ from mainstay.state.operations import DELETE, ENTRY_PUT, ENTRY_REMOVE, PUT
 
 def merge(parts: Sequence[StateTable], *, to_base: bool) -> StateTable:
     """One table for all parts of one state, which are given oldest first."""
-    table = pa.concat_tables([part.table for part in parts]).combine_chunks()
+    table = pa.concat_tables([part.table for part in parts])
     groups = np.concatenate([part.groups for part in parts])
-    kept = _kept(table, to_base)
+    if table.nbytes > sizes.ARRAY_BYTES:
+        # Chunk by chunk: all of it does not fit into one array.
+        keep = _kept(table, to_base)
+        return StateTable(parts[0].name, table.filter(pa.array(keep)), groups[keep])
+    table = table.combine_chunks()
+    kept = np.flatnonzero(_kept(table, to_base))
     return StateTable(parts[0].name, table.take(pa.array(kept)), groups[kept])
 
 
-def _kept(table: pa.Table, to_base: bool) -> npt.NDArray[np.intp]:
-    """The numbers of the rows that are still of use."""
+def _kept(table: pa.Table, to_base: bool) -> npt.NDArray[Any]:
+    """Which rows are still of use."""
     keep = _useful(table)
     if to_base:
         ops = table.column("op").to_numpy()
         keep &= (ops != DELETE) & (ops != ENTRY_REMOVE)
-    return np.flatnonzero(keep)
+    return keep
 
 
 def _useful(table: pa.Table) -> npt.NDArray[Any]:
     ops = table.column("op").to_numpy()
     if bool(np.all((ops == PUT) | (ops == DELETE))):
         # Each row makes every earlier one of its key useless.
-        are_last = Grouper().are_last(table.column("key").combine_chunks())
+        are_last = Grouper().are_last(combined(table.column("key")))
         if are_last is not None:
             return are_last
     rows = np.arange(len(ops))
-    keys = codes_of(table.column("key").combine_chunks())
+    keys = codes_of(combined(table.column("key")))
     keep: npt.NDArray[Any] = _last(keys, (ops == PUT) | (ops == DELETE))[keys] <= rows
     if "map_key" in table.column_names:
-        entries = paired(keys, codes_of(table.column("map_key").combine_chunks()))
+        entries = paired(keys, codes_of(combined(table.column("map_key"))))
         is_entry = (ops == ENTRY_PUT) | (ops == ENTRY_REMOVE)
         keep &= ~is_entry | (_last(entries, is_entry)[entries] <= rows)
     return keep

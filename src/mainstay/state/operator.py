@@ -10,25 +10,40 @@ from typing import Any
 
 import pyarrow as pa
 
+from mainstay.errors import StateTypeError
 from mainstay.schema.ipc import from_ipc, to_ipc
+from mainstay.schema.sizes import TooLargeError
 from mainstay.snapshot.manifest import OperatorUnits
 from mainstay.state.declaration import StateInfo
 from mainstay.state.keyed import frozen_elements
 
 
 class OperatorList:
-    """The handle that takes the place of an ``OperatorListState`` declaration."""
+    """The handle that takes the place of an ``OperatorListState`` declaration.
 
-    __slots__ = ("_kept", "_thaw", "info")
+    What it keeps is the subtask's own, and all that a snapshot writes. What a restore showed it of
+    others (``union``) is only looked at, until the list is replaced.
+    """
+
+    __slots__ = ("_after", "_before", "_kept", "_restored", "_thaw", "info")
 
     def __init__(self, info: StateInfo) -> None:
         self.info = info
         self._thaw = info.value.thaw
-        self._kept: list[Any] = []
+        self._keep([])
+
+    def _keep(self, kept: list[Any]) -> None:
+        self._kept = kept
+        self._before: list[Any] = []
+        self._after: list[Any] = []
+        self._restored = 0
+        """How many of its own were restored; they stand between what others have."""
 
     def get(self) -> list[Any]:
+        restored = self._restored
+        seen = [*self._before, *self._kept[:restored], *self._after, *self._kept[restored:]]
         thaw = self._thaw
-        return list(self._kept) if thaw is None else [thaw(kept) for kept in self._kept]
+        return seen if thaw is None else [thaw(kept) for kept in seen]
 
     def add(self, value: Any) -> None:
         self._kept.extend(frozen_elements(self.info, (value,)))
@@ -37,10 +52,10 @@ class OperatorList:
         self._kept.extend(frozen_elements(self.info, values))
 
     def update(self, values: Iterable[Any] | None) -> None:
-        self._kept = frozen_elements(self.info, () if values is None else values)
+        self._keep(frozen_elements(self.info, () if values is None else values))
 
     def clear(self) -> None:
-        self._kept = []
+        self._keep([])
 
     def copy_units(self) -> list[Any]:
         """What the snapshot keeps: a copy, so that later changes do not show."""
@@ -48,11 +63,22 @@ class OperatorList:
 
     def encode(self, kept: list[Any]) -> OperatorUnits:
         assert self.info.redistribute is not None
-        data = encode_units(self.info.value.to_array(kept))
+        try:
+            data = encode_units(self.info.value.to_array(kept))
+        except (TooLargeError, pa.ArrowCapacityError):
+            raise StateTypeError(
+                f"state {self.info.name!r}: the {len(kept)} elements of a subtask take more than "
+                "2 GiB, which is the most that can be stored. Operator state is for short lists: "
+                "keep what is large in keyed state."
+            ) from None
         return OperatorUnits(self.info.redistribute, len(kept), data)
 
     def restore(self, units: OperatorUnits) -> None:
-        self._kept = self.info.value.from_array(decode_units(units.data))
+        seen = self.info.value.from_array(decode_units(units.data))
+        first, count = (0, len(seen)) if units.own is None else units.own
+        self._keep(seen[first : first + count])
+        self._before, self._after = seen[:first], seen[first + count :]
+        self._restored = count
 
 
 def values_in(info: StateInfo, units: OperatorUnits) -> list[Any]:

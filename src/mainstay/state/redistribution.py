@@ -2,13 +2,17 @@
 
 ``split`` concatenates the units in the order of the old subtasks and deals them out in
 contiguous runs that differ by one at most; the next state name starts where the last one ended,
-so that many small states do not all land on the first subtasks. ``union`` gives everything to
-everyone. ``broadcast`` gives new subtask *i* the copy of old subtask *i mod copies*.
+so that many small states do not all land on the first subtasks. ``union`` shows everything to
+everyone, and says which of it is whose (``OperatorUnits.own``), by the same rule: only that is
+written again, so an element exists once however often the job restarts. ``broadcast`` gives new
+subtask *i* the copy of old subtask *i mod copies*.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import accumulate
 
 import pyarrow as pa
 
@@ -29,7 +33,7 @@ def redistribute(old: Sequence[UnitsByName], parallelism: int) -> list[dict[str,
         if mode == "split":
             shares, start = _split(name, old, parallelism, start)
         elif mode == "union":
-            shares = [_union(copies)] * parallelism
+            shares, start = _union(name, old, parallelism, start)
         elif mode == "broadcast":
             shares = _broadcast(copies, parallelism)
         else:
@@ -45,19 +49,34 @@ def _split(
     if len(old) == parallelism and all(name in subtask for subtask in old):
         return [subtask[name] for subtask in old], start
     units = _concatenated([subtask[name] for subtask in old if name in subtask])
-    base, extra = divmod(len(units), parallelism)
+    sizes, start = _sizes(len(units), parallelism, start)
+    return [_units("split", units.slice(*run)) for run in _runs(sizes)], start
+
+
+def _sizes(count: int, parallelism: int, start: int) -> tuple[list[int], int]:
+    """How many of some units each subtask gets, and where the next state starts."""
+    base, extra = divmod(count, parallelism)
     sizes = [base] * parallelism
     for offset in range(extra):
         sizes[(start + offset) % parallelism] += 1
-    shares, position = [], 0
-    for size in sizes:
-        shares.append(_units("split", units.slice(position, size)))
-        position += size
-    return shares, (start + extra) % parallelism
+    return sizes, (start + extra) % parallelism
 
 
-def _union(copies: Sequence[OperatorUnits]) -> OperatorUnits:
-    return _units("union", _concatenated(copies))
+def _runs(sizes: Sequence[int]) -> list[tuple[int, int]]:
+    """Where the run of each subtask begins, and its size."""
+    return list(zip(accumulate(sizes[:-1], initial=0), sizes, strict=True))
+
+
+def _union(
+    name: str, old: Sequence[UnitsByName], parallelism: int, start: int
+) -> tuple[list[OperatorUnits], int]:
+    copies = [subtask[name] for subtask in old if name in subtask]
+    units = _units("union", _concatenated(copies))
+    if len(copies) == len(old) == parallelism:
+        sizes = [copy.count for copy in copies]
+    else:
+        sizes, start = _sizes(units.count, parallelism, start)
+    return [replace(units, own=run) for run in _runs(sizes)], start
 
 
 def _broadcast(copies: Sequence[OperatorUnits], parallelism: int) -> list[OperatorUnits]:

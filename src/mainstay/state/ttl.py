@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from mainstay.errors import GraphError
+from mainstay.spelling import did_you_mean
 from mainstay.state.durations import seconds
 from mainstay.state.values import PICKLED, ValueType
 
@@ -46,7 +47,7 @@ class Ttl:
         if self.update not in UPDATES:
             raise GraphError(
                 f"Ttl(update={self.update!r}) is unknown: what is kept may live on from each "
-                '"write", or from each "read" and write.'
+                f'"write", or from each "read" and write.{did_you_mean(self.update, UPDATES)}'
             )
 
     @property
@@ -80,7 +81,8 @@ class StampedType(ValueType):
 
     def from_array(self, column: pa.Array | pa.ChunkedArray) -> list[Any]:
         if isinstance(column, pa.ChunkedArray):
-            column = column.combine_chunks()
+            # Not combined: together they may be more than one array can hold.
+            return [kept for chunk in column.chunks for kept in self.from_array(chunk)]
         stamps, values = column.flatten()
         pairs = zip(stamps.to_pylist(), self.inner.from_array(values), strict=True)
         return [None if pair[0] is None else pair for pair in pairs]

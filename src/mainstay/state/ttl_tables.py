@@ -36,6 +36,9 @@ class TtlTable:
     def delete(self, key: Any) -> None:
         self.table.delete(key)
 
+    def bring(self, keys: Sequence[Any]) -> None:
+        self.table.bring(keys)
+
     def entries(self) -> Iterator[tuple[Any, Any]]:
         """Every key and what counts for it, without touching it."""
         horizon = self.horizon()
@@ -247,6 +250,9 @@ class _Counting:
         if self._is_read:
             self._table.put_entry(self._key, map_key, kept)
         return kept
+
+    def __len__(self) -> int:
+        return sum(at > self._horizon for at, _ in self._kept.values())
 
     def __iter__(self) -> Iterator[Any]:
         return iter([name for name, (at, _) in self._kept.items() if at > self._horizon])

@@ -16,6 +16,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ import pyarrow as pa
 from mainstay.errors import StateTypeError
 from mainstay.schema import format_type, row_class, to_type, values_of
 from mainstay.schema.arrays import longs
+from mainstay.schema.sizes import in_one
 from mainstay.schema.transpose import shown
 from mainstay.state.freezing import NAN, Freeze, freezer
 
@@ -101,17 +103,20 @@ class ValueType:
         return is_string and kinds == {str} and "".join(values).isascii()
 
     def to_array(self, kept: Sequence[Any]) -> pa.Array:
-        """A column of kept values; None is null."""
+        """A column of kept values; None is null. ``TooLargeError`` if they are too many bytes."""
         if self.arrow == _LONG and (whole := longs(kept)) is not None:
             return whole
         if self.ddl == PICKLED:
             kept = [None if value is None else _pickle(value) for value in kept]
-        return pa.array(kept, type=self.arrow)
+        return in_one(pa.array(kept, type=self.arrow))
 
     def from_array(self, column: pa.Array | pa.ChunkedArray) -> list[Any]:
         """Kept values of a column; null is None."""
         if isinstance(column, pa.ChunkedArray):
-            column = column.combine_chunks()
+            if column.num_chunks != 1:
+                # Not combined: together they may be more than one array can hold.
+                return list(chain.from_iterable(map(self.from_array, column.chunks)))
+            column = column.chunk(0)
         values = values_of(column)
         if self.ddl == PICKLED:
             return [None if value is None else _kept_pickled(value) for value in values]

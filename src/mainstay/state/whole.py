@@ -6,11 +6,15 @@ is what a savepoint holds and what other programs read.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
 
+from mainstay.errors import StateTypeError
+from mainstay.schema import sizes
+from mainstay.schema.sizes import combined, row_sizes, runs_within
+from mainstay.schema.transpose import shown
 from mainstay.snapshot.savepoint_files import KeyedRows
 from mainstay.snapshot.statefile import StateTable
 from mainstay.state.codes import codes_of, grouped
@@ -31,14 +35,38 @@ def to_whole(parts: Sequence[StateTable], kind: str) -> KeyedRows | None:
     table, groups = merged.table.drop_columns(["op"]), merged.groups
     if kind != "list":
         return KeyedRows(merged.name, table, groups)
-    # A list may still be in pieces: what was put, and what was appended since.
+    parts_of_lists = list(_whole_lists(merged.name, table, groups))
+    whole = pa.concat_tables([part.table for part in parts_of_lists])
+    return KeyedRows(merged.name, whole, np.concatenate([part.groups for part in parts_of_lists]))
+
+
+def _whole_lists(state: str, table: pa.Table, groups: np.ndarray) -> Iterator[KeyedRows]:
+    """A list may still be in pieces: what was put, and what was appended since."""
+    if table.nbytes <= sizes.ARRAY_BYTES:
+        yield _lists(state, table, groups)
+        return
+    codes = codes_of(combined(table.column("key")))
+    by_key = np.bincount(codes, weights=row_sizes(table)).astype(np.int64)
+    for first, after in runs_within(by_key, sizes.ARRAY_BYTES):
+        inside = (codes >= first) & (codes < after)
+        part = table.filter(pa.array(inside))
+        if part.nbytes > sizes.ARRAY_BYTES and part.num_rows > 1:
+            raise StateTypeError(
+                f"state {state!r}: the list of key {shown(part.column('key')[0].as_py())} takes "
+                "more than 2 GiB. A snapshot keeps it in pieces, but a savepoint has one row for "
+                "each key, and no row can hold it. Divide it over several keys."
+            )
+        yield _lists(state, part, groups[inside])
+
+
+def _lists(state: str, table: pa.Table, groups: np.ndarray) -> KeyedRows:
     keys = table.column("key").combine_chunks()
     order, bounds = grouped(codes_of(keys))
     firsts = pa.array(order[bounds[:-1]])
     lists = table.drop_columns(["key"]).take(pa.array(order)).columns
     joined = [_joined(pieces.combine_chunks(), bounds) for pieces in lists]
     whole = pa.Table.from_arrays([keys.take(firsts), *joined], schema=table.schema)
-    return KeyedRows(merged.name, whole, groups[order[bounds[:-1]]])
+    return KeyedRows(state, whole, groups[order[bounds[:-1]]])
 
 
 def _joined(pieces: pa.ListArray, bounds: np.ndarray) -> pa.ListArray:

@@ -11,6 +11,7 @@ from typing import Any
 from rich.console import Console
 
 from mainstay.errors import RestoreError
+from mainstay.runtime.record_list import shown_size as size
 from mainstay.snapshot.listing import ListedStorage
 from mainstay.snapshot.manifest import FileRef
 from mainstay.snapshot.object_storage import open_existing
@@ -18,7 +19,8 @@ from mainstay.snapshot.savepoint import UNFINISHED_FILE, is_savepoint, read_save
 from mainstay.snapshot.statistics import read_statistics
 from mainstay.snapshot.survey import Directory, KeptEpoch, survey
 from mainstay.snapshot.survey_checks import Tell, Verdict, verify_epochs, verify_savepoint
-from mainstay.snapshot.survey_orphans import find_orphans, remove_orphans, seems_to_run
+from mainstay.snapshot.survey_condition import condition_of
+from mainstay.snapshot.survey_orphans import find_orphans, remove_orphans
 from mainstay.snapshot.survey_savepoint import survey_savepoint
 from mainstay.snapshot.survey_state import survey_epoch
 from mainstay.survey import document, show
@@ -165,12 +167,12 @@ class _Snapshots(_Report):
             self._add_orphans()
 
     def _add_directory(self) -> None:
-        running = seems_to_run(self._directory, self._now)
+        condition = condition_of(self._directory, self._now)
         self._is_sound &= not any(self._directory.flaws())
         self._add(
             None,
-            document.directory_document(self._place, self._directory, running),
-            lambda: show.show_directory(self._console, self._place, self._directory, running),
+            document.directory_document(self._place, self._directory, condition),
+            lambda: show.show_directory(self._console, self._place, self._directory, condition),
         )
 
     def _add_epoch(self, epoch: KeptEpoch) -> None:
@@ -208,7 +210,7 @@ class _Snapshots(_Report):
             show.show_orphans(self._console, orphans)
         removed = False
         if self._request.remove_orphans and orphans.files:
-            asked = f"{show.count(len(orphans.files), 'file')}, {show.size(orphans.size_bytes)}"
+            asked = f"{show.count(len(orphans.files), 'file')}, {size(orphans.size_bytes)}"
             if orphans.unsure is not None or self._confirm(f"Remove {asked}?"):
                 remove_orphans(self._storage, orphans)
                 removed = True

@@ -14,13 +14,14 @@ from mainstay.snapshot.listing import StoredFile
 from mainstay.snapshot.savepoint import Savepoint
 from mainstay.snapshot.survey import Directory, KeptEpoch
 from mainstay.snapshot.survey_checks import Verdict
+from mainstay.snapshot.survey_condition import Condition
 from mainstay.snapshot.survey_orphans import Orphans
 from mainstay.snapshot.survey_state import OperatorSurvey, Spread, StateSurvey
 
 DOCUMENT_FORMAT = 1
 
 
-def directory_document(place: str, directory: Directory, running: str | None) -> dict[str, Any]:
+def directory_document(place: str, directory: Directory, condition: Condition) -> dict[str, Any]:
     """A job's snapshot directory."""
     begin, latest = directory.begin, directory.history.latest_epoch
     return {
@@ -31,8 +32,11 @@ def directory_document(place: str, directory: Directory, running: str | None) ->
         "lineage": begin.lineage,
         "key_groups": begin.max_parallelism,
         "hash_id": begin.hash_id,
-        "finished": directory.history.finished,
-        "may_be_running": running,
+        "state": condition.state,
+        "ended_at": condition.at,
+        "reason": condition.reason,
+        "finished": condition.state == "finished",
+        "may_be_running": condition.may_be_running,
         "latest": None if latest is None else latest.epoch,
         "completed": directory.completed,
         "files": len(directory.files),

@@ -9,25 +9,17 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from mainstay.runtime.record_list import shown_size as size
 from mainstay.snapshot.listing import StoredFile
 from mainstay.snapshot.savepoint import Savepoint
 from mainstay.snapshot.statistics import EpochStatistics
 from mainstay.snapshot.survey import AttemptSurvey, Directory, KeptEpoch
 from mainstay.snapshot.survey_checks import Verdict
+from mainstay.snapshot.survey_condition import Condition
 from mainstay.snapshot.survey_orphans import Orphans
 from mainstay.snapshot.survey_state import OperatorSurvey, Spread, StateSurvey
 
 _SHOWN_FILES = 20
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
-
-
-def size(size_bytes: float) -> str:
-    """A number of bytes for people."""
-    power = 0
-    while size_bytes >= 1024 and power < len(_UNITS) - 1:
-        size_bytes /= 1024
-        power += 1
-    return f"{size_bytes:,.1f} {_UNITS[power]}" if power else f"{size_bytes:.0f} B"
 
 
 def when(seconds: float | None) -> str:
@@ -44,7 +36,9 @@ def count(number: int, thing: str) -> str:
 # ---------------------------------------------------------------- a job's directory
 
 
-def show_directory(console: Console, place: str, directory: Directory, running: str | None) -> None:
+def show_directory(
+    console: Console, place: str, directory: Directory, condition: Condition
+) -> None:
     """The job, its attempts, its epochs and its savepoints."""
     begin = directory.begin
     console.print(Text.assemble(("job ", "dim"), (begin.job, "bold"), ("  in ", "dim"), place))
@@ -53,7 +47,7 @@ def show_directory(console: Console, place: str, directory: Directory, running: 
         f"{count(len(directory.files), 'file')}, {size(directory.size_bytes)}",
         highlight=False,
     )
-    console.print(f"  {_condition(directory, running)}", highlight=False)
+    console.print(_condition(condition), highlight=False, soft_wrap=True)
     console.print(_attempts(directory.attempts()))
     if directory.epochs:
         console.print(_epochs(directory))
@@ -64,12 +58,14 @@ def show_directory(console: Console, place: str, directory: Directory, running: 
     _show_flaws(console, {flaw.path: flaw.why for _, flaw in directory.flaws()})
 
 
-def _condition(directory: Directory, running: str | None) -> str:
-    if directory.history.finished:
-        return "finished"
-    if running is not None:
-        return "not finished; something was stored lately, so it may be running"
-    return "not finished; nothing was stored lately, so it does not seem to run"
+_STYLES = {"finished": "green", "failed": "bold red", "unknown": "yellow"}
+
+
+def _condition(condition: Condition) -> Text:
+    at = "" if condition.at is None else f" {when(condition.at)} UTC"
+    reason = f": {condition.reason}" if condition.reason else ""
+    state = (condition.state, _STYLES.get(condition.state, "bold"))
+    return Text.assemble("  ", state, f"{at}{reason}")
 
 
 def _attempts(attempts: Iterable[AttemptSurvey]) -> Table:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mainstay.api.environment import Environment
+from mainstay.api.graph import of_its_own
 from mainstay.connectors.memory import Memory, Rows
 from mainstay.errors import GraphError
 from mainstay.plan.chained import chain
@@ -28,13 +29,22 @@ from mainstay.runtime.operators.rows import Make
 from mainstay.runtime.operators.sink import SinkOperator
 from mainstay.runtime.operators.source import SourceOperator
 from mainstay.runtime.options import JobOptions, RestartOptions, SnapshotOptions
+from mainstay.runtime.record_list import RecordList
 from mainstay.runtime.spec import JobSpec, Tuning
 from mainstay.runtime.status import AttemptRecord
 from mainstay.schema import format_schema
 from mainstay.snapshot.memory_storage import MemoryStorage
 from mainstay.snapshot.storage import Storage
+from mainstay.spelling import did_you_mean
 from mainstay.testing.inspect import committed_state
+from mainstay.testing.replacing import ReplacingEnvironment
 from mainstay.testing.simulation import SimulatedClock, Simulation, SimulationSettings
+
+BATCH_ROWS = 64
+FEW_ROWS = 4
+SHORT_RUN_STEPS = 400
+"""A run of fewer steps would be over before there is an epoch for a crash to go back to: it goes by
+batches of a few rows."""
 
 
 def rows(schema: Any, values: Sequence[Any], *, splits: int = 1) -> Rows:
@@ -62,12 +72,14 @@ class Result:
         return committed_state(self.storage, self.job, uid, name)
 
     @property
-    def snapshots(self) -> list[EpochRecord]:
-        return self.simulation.records
+    def snapshots(self) -> RecordList[EpochRecord]:
+        """The epochs, oldest first, as ``job.snapshots()`` gives them."""
+        return RecordList("epochs", self.simulation.records)
 
     @property
-    def attempts(self) -> list[AttemptRecord]:
-        return self.simulation.attempts
+    def attempts(self) -> RecordList[AttemptRecord]:
+        """The attempts, as ``job.attempts()`` gives them."""
+        return RecordList("attempts", self.simulation.attempts)
 
 
 def run(
@@ -78,6 +90,7 @@ def run(
     max_parallelism: int = 128,
     seed: int = 0,
     crashes: int = 0,
+    rescales: Sequence[int] = (),
     storage_faults: int = 0,
     mode: str = "exactly_once",
     clock: SimulatedClock | None = None,
@@ -85,17 +98,32 @@ def run(
     """Run a bounded job to its end under a seed.
 
     ``build`` gets an environment and writes the job into it, as the real program would. Sources
-    whose uid is in ``inputs`` are replaced, and every sink is replaced by one in memory. Crashes
+    whose uid is in ``inputs`` are replaced, and what they name (files, servers) need not exist
+    here; every sink is replaced by one in memory. Crashes
     hit workers and the coordinator while the job runs. Raises what made the job fail.
+
+    It is rescaled to each of ``rescales``, at steps that the seed decides. A rescale that is asked
+    for during another is refused and noted in ``result.simulation.refusals``.
     """
-    environment = Environment(parallelism=parallelism, max_parallelism=max_parallelism, mode=mode)
+    environment = ReplacingEnvironment(
+        inputs or {}, parallelism=parallelism, max_parallelism=max_parallelism, mode=mode
+    )
     build(environment)
     settings = SimulationSettings(seed=seed, storage_faults=storage_faults)
-    if crashes:
-        # Crashes are drawn over the length of a run, which a first run without them tells.
-        steps = _run_once(environment, inputs or {}, settings, None).simulation.steps
-        settings = replace(settings, crashes=crashes, crash_within_steps=max(steps - 1, 1))
-    return _run_once(environment, inputs or {}, settings, clock)
+    batch_rows, sources = BATCH_ROWS, inputs or {}
+    if crashes or rescales:
+        # They are drawn over the length of a run, which a first run without them tells.
+        steps = _run_once(environment, sources, settings, None, batch_rows).simulation.steps
+        if steps < SHORT_RUN_STEPS:
+            batch_rows = FEW_ROWS
+            steps = _run_once(environment, sources, settings, None, batch_rows).simulation.steps
+        settings = replace(
+            settings,
+            crashes=crashes,
+            rescales=tuple(rescales),
+            crash_within_steps=max(steps - 1, 1),
+        )
+    return _run_once(environment, sources, settings, clock, batch_rows)
 
 
 def _run_once(
@@ -103,20 +131,26 @@ def _run_once(
     inputs: Mapping[str, Source],
     settings: SimulationSettings,
     clock: SimulatedClock | None,
+    batch_rows: int,
 ) -> Result:
     graph, sinks = replaced(environment.graph(), inputs)
     check_graph(graph)
     job = expand(chain(graph))
     failures = settings.crashes + settings.storage_faults + 1
+    slice_rows = min(batch_rows, 16)
     options = JobOptions(
         name="test",
         lineage="test",
-        snapshots=SnapshotOptions(every_s=0.05, tolerable_failures=1000, timeout_s=5.0),
+        snapshots=SnapshotOptions(every_s=0.01, tolerable_failures=1000, timeout_s=5.0),
         restart=RestartOptions(max_failures=failures, backoff_s=0.01),
-        tuning=Tuning(batch_rows=64, first_slice_rows=16, max_slice_rows=16),
+        tuning=Tuning(
+            batch_rows=batch_rows, first_slice_rows=slice_rows, max_slice_rows=slice_rows
+        ),
     )
     storage = MemoryStorage()
-    simulation = Simulation(job, options, settings, storage, clock)
+    simulation = Simulation(
+        job, options, settings, storage, clock, plan_at=lambda n: expand(chain(graph.at(n)))
+    )
     simulation.run()
     if simulation.coordinator.error is not None:
         raise simulation.coordinator.error
@@ -134,12 +168,16 @@ def replaced(
             sink = sinks[operator.uid] = make_sink()
             operator = replace(operator, factory=Make(SinkOperator, (sink,)), sink=sink)
         elif operator.uid in inputs:
-            operator = _with_source(operator, inputs[operator.uid])
+            taken = [other.source for other in operators]
+            operator = _with_source(operator, of_its_own(inputs[operator.uid], taken))
         operators.append(operator)
     unknown = sorted(set(inputs) - {operator.uid for operator in operators})
     if unknown:
         known = sorted(operator.uid for operator in operators if operator.source is not None)
-        raise GraphError(f"inputs names {unknown}, but the job's sources are {known}.")
+        raise GraphError(
+            f"inputs names {unknown}, but the job's sources are {known}."
+            f"{did_you_mean(unknown[0], known)}"
+        )
     return replace(graph, operators=tuple(operators)), sinks
 
 

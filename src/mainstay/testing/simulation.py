@@ -23,7 +23,7 @@ from typing import Any
 
 import cloudpickle
 
-from mainstay.errors import FencedError
+from mainstay.errors import RAISED, FencedError
 from mainstay.runtime.coordinator import Coordinator
 from mainstay.runtime.epochs import EpochRecord
 from mainstay.runtime.messages import Attempt, WorkerFailed
@@ -31,6 +31,7 @@ from mainstay.runtime.options import JobOptions
 from mainstay.runtime.ports import COORDINATOR, Ports
 from mainstay.runtime.spec import JobSpec
 from mainstay.runtime.status import AttemptRecord
+from mainstay.runtime.tracebacks import reportable
 from mainstay.runtime.worker import Deployment, Worker
 from mainstay.snapshot.memory_storage import MemoryStorage
 from mainstay.snapshot.storage import Storage
@@ -82,6 +83,9 @@ class SimulatedClock:
 
     def wall(self) -> float:
         return self.start + self.now
+
+    def cpu(self) -> float:
+        return self.now
 
 
 @dataclass(slots=True, eq=False)
@@ -228,7 +232,11 @@ class Simulation:
             process = _Process((deployment.attempt, number))
             self._processes[process.address] = process
             own = replace(deployment, job=pickle.loads(shipped))
-            process.worker = Worker(own, number, self._ports(process))
+            try:
+                process.worker = Worker(own, number, self._ports(process))
+            except RAISED as error:
+                # Without state to restore, functions are opened at once.
+                self._fail(process, reportable(error))
 
     def stop(self, attempt: Attempt) -> None:
         """The workers of an attempt will end, each some time from now."""
@@ -340,7 +348,7 @@ class Simulation:
 
     def run(self) -> None:
         """Run until the job has ended."""
-        while not self.coordinator.status.is_final:
+        while not self.coordinator.is_done:
             self.step()
             if self.steps > self.settings.max_steps:
                 raise StuckError(f"no end after {self.steps} steps\n{self.story()}")
@@ -349,7 +357,9 @@ class Simulation:
         """One event, chosen at random from those that can happen."""
         self.steps += 1
         self.clock.now += self.random.random() * 0.001
-        if self._crashes and self.steps >= self._crashes[0] and self.coordinator.attempts:
+        is_over = self.coordinator.status.is_final
+        may_crash = bool(self.coordinator.attempts) and not is_over
+        if may_crash and self._crashes and self.steps >= self._crashes[0]:
             self._crashes.pop(0)
             self._crash_something()
         self._bury()
@@ -415,11 +425,14 @@ class Simulation:
             action(process.worker)
         except FencedError:
             self._kill(process)
-        except Exception as error:
-            self._note(f"worker {process.address} failed: {error!r}")
-            failed = WorkerFailed(Attempt(process.address[0]), process.address[1], error)
-            self._ports(process).send(COORDINATOR, failed)
-            self._kill(process)
+        except RAISED as error:
+            self._fail(process, reportable(error))
+
+    def _fail(self, process: _Process, error: Exception) -> None:
+        self._note(f"worker {process.address} failed: {error!r}")
+        failed = WorkerFailed(Attempt(process.address[0]), process.address[1], error)
+        self._ports(process).send(COORDINATOR, failed)
+        self._kill(process)
 
     def stall(self) -> int:
         """How many steps a piece of background work is held up: mostly none, sometimes many."""
@@ -436,8 +449,8 @@ class Simulation:
             return
         try:
             result = work.run()
-        except Exception as error:
-            failure = error
+        except RAISED as error:
+            failure = reportable(error)
             self.reports.append((work.owner, lambda: work.failed(failure)))
         else:
             self.reports.append((work.owner, lambda: work.done(result)))

@@ -141,7 +141,9 @@ class Links:
                 raise self._lost(number)
 
     def _lost(self, number: int) -> LinkError:
-        return LinkError(f"worker {self._number} lost its link to worker {number}")
+        lost = LinkError(f"worker {self._number} lost its link to worker {number}")
+        lost.is_hearsay = True
+        return lost
 
     def _arrived(self, ready: dict[Any, int]) -> Iterator[tuple[int, list[Any]]]:
         if self._router in ready:

@@ -17,7 +17,7 @@ from confluent_kafka.admin import NewPartitions
 
 from mainstay.connectors import Split
 from mainstay.connectors.kafka import ArrowIpc, Json, KafkaSource, Raw
-from mainstay.errors import GraphError, SourceError
+from mainstay.errors import GraphError, RestoreError, SourceError
 from tests.drive.ledger import await_until
 from tests.services.kafka import KafkaBroker
 
@@ -81,12 +81,53 @@ def test_a_bounded_read_ends_at_a_position_and_not_at_a_record(
     broker.send(name, numbers(100))
     assert source.bounded
     # Two records, two that are aborted with their marker, one with its marker.
-    assert split == Split(f"{name}-0", {"start": 0, "end": 7})
+    assert split == Split(f"{name}-0[0:7]", {"start": 0, "end": 7})
     rows, position, _ = read(source, split)
     assert [row["n"] for row in rows] == [1, 2, 3]
     assert position == 7
     assert read(source, split, position) == ([], 7, 0)
     assert [row["n"] for row in read(source, split, 1)[0]] == [2, 3]
+
+
+def test_a_bounded_read_that_is_started_again_goes_on_from_its_end(
+    broker: KafkaBroker, topic: MakeTopic
+) -> None:
+    name = topic(2)
+    source = KafkaSource(broker.servers, name, value=NUMBERS, until="latest")
+    broker.send(name, numbers(1, 2), partition=0)
+    seen = frozenset(split.id for split in source.plan(frozenset()))
+    assert source.plan(seen) == []
+    broker.send(name, numbers(3), partition=0)
+    broker.send(name, numbers(10), partition=1)
+    second = source.plan(seen)
+    assert [split.id for split in second] == [f"{name}-0[2:3]", f"{name}-1[0:1]"]
+    assert [[row["n"] for row in read(source, split)[0]] for split in second] == [[3], [10]]
+    seen |= {split.id for split in second}
+    assert source.plan(seen) == []
+    broker.send(name, numbers(4), partition=0)
+    (third,) = source.plan(seen)
+    assert [row["n"] for row in read(source, third)[0]] == [4]
+
+
+def test_a_bounded_read_may_become_one_without_end(broker: KafkaBroker, topic: MakeTopic) -> None:
+    name = topic()
+    broker.send(name, numbers(1, 2))
+    bounded = KafkaSource(broker.servers, name, value=NUMBERS, until="latest")
+    seen = frozenset(split.id for split in bounded.plan(frozenset()))
+    broker.send(name, numbers(3))
+    endless = KafkaSource(broker.servers, name, value=NUMBERS, start="latest")
+    (split,) = endless.plan(seen)
+    assert split == Split(f"{name}-0", {"start": 2, "end": None})
+    assert endless.plan(seen | {split.id}) == []
+    assert bounded.plan(seen | {split.id}) == []
+
+
+def test_a_topic_that_was_made_anew_is_refused(broker: KafkaBroker, topic: MakeTopic) -> None:
+    name = topic()
+    broker.send(name, numbers(1))
+    source = KafkaSource(broker.servers, name, value=NUMBERS, until="latest")
+    with pytest.raises(RestoreError, match=f"{name}-0 was read up to offset 9 and ends at 1 now"):
+        source.plan(frozenset({f"{name}-0[0:9]"}))
 
 
 def test_what_lies_in_an_open_transaction_is_not_read(
@@ -259,9 +300,15 @@ def test_completed_offsets_are_shown_to_others_under_a_group(
     broker.send(name, numbers(1, 2, 3), partition=0)
     source = KafkaSource(broker.servers, name, value=NUMBERS, until="latest", group=f"g-{name}")
     splits = source.plan(frozenset())
-    source.on_complete(frozenset(split.id for split in splits), {f"{name}-0": 2})
-    found = broker.offsets_of_group(f"g-{name}")
-    assert found == {(name, 0): 2, (name, 1): 0}
+    seen = frozenset(split.id for split in splits)
+    source.on_complete(seen, {f"{name}-0[0:3]": 2})
+    assert broker.offsets_of_group(f"g-{name}") == {(name, 0): 2, (name, 1): 0}
+    broker.send(name, numbers(4, 5), partition=0)
+    seen |= {split.id for split in source.plan(seen)}
+    source.on_complete(seen, {f"{name}-0[3:5]": None})
+    assert broker.offsets_of_group(f"g-{name}") == {(name, 0): 3, (name, 1): 0}
+    source.on_complete(seen, {})
+    assert broker.offsets_of_group(f"g-{name}") == {(name, 0): 5, (name, 1): 0}
 
 
 def test_arguments_are_checked_before_anything_runs() -> None:

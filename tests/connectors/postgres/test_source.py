@@ -253,6 +253,47 @@ def test_ranges_divide_what_is_there(dsn: str, client: Any, splits: int) -> None
     assert ids(rows) == list(range(-5, 21))
 
 
+@pytest.mark.parametrize("splits", [1, 3])
+def test_a_bounded_read_that_is_started_again_has_the_rows_that_have_come_since(
+    dsn: str, client: Any, splits: int
+) -> None:
+    source = orders(dsn, bounded=True, splits=splits)
+    seen: frozenset[str] = frozenset()
+    found: list[int] = []
+    for first, last in [(1, 100), (101, 101), (102, 250)]:
+        fill(client, first, last)
+        planned = source.plan(seen)
+        assert not seen.intersection(split.id for split in planned)
+        found += [n for split in planned for n in ids(read_on(source.read(split, None))[0])]
+        seen |= {split.id for split in planned}
+        assert source.plan(seen) == []
+    assert sorted(found) == list(range(1, 251))
+
+
+def test_a_bounded_read_may_become_one_without_end(dsn: str, client: Any) -> None:
+    fill(client, 1, 20)
+    seen = frozenset(split.id for split in orders(dsn, bounded=True, splits=2).plan(frozenset()))
+    fill(client, 21, 30)
+    endless = orders(dsn)
+    (split,) = endless.plan(seen)
+    with closing(endless.read(split, None)) as reader:
+        assert ids(read_on(reader)[0]) == list(range(21, 31))
+    assert endless.plan(seen | {split.id}) == []
+
+
+def test_a_bounded_read_of_timestamps_goes_on_after_the_last(dsn: str, client: Any) -> None:
+    client.execute("CREATE TABLE t (id bigint PRIMARY KEY, name text, at timestamptz UNIQUE)")
+    source = orders(dsn, column="at", bounded=True)
+    seen: frozenset[str] = frozenset()
+    found = []
+    for number in range(1, 4):
+        client.execute(f"INSERT INTO t VALUES ({number}, 'x', now())")
+        (split,) = source.plan(seen)
+        found += ids(read_on(source.read(split, None))[0])
+        seen |= {split.id}
+    assert found == [1, 2, 3]
+
+
 def test_ranges_of_timestamps_divide_what_is_there(dsn: str, client: Any) -> None:
     client.execute("CREATE TABLE t (id int PRIMARY KEY, at timestamp)")
     client.execute(

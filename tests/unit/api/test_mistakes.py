@@ -431,3 +431,20 @@ def test_a_source_must_say_its_schema_in_sparks_types() -> None:
 def test_a_sink_must_be_one(wrong: Any) -> None:
     refused(lambda: stream().sink(wrong, uid="out"), "operator 'out' (sink)", "connectors.Sink")
     refused(lambda: stream().sink(Memory), "sink() after operator 'in'", "class Memory")
+
+
+# ---------------------------------------------------------------- where a job runs
+
+
+@pytest.mark.parametrize("typo", ["embeded", "Embedded", "embed"])
+def test_a_misspelt_embedded_is_refused_with_what_was_meant(typo: str) -> None:
+    with pytest.raises(GraphError) as caught:
+        ms.Environment(spark=typo)
+    assert f"spark={typo!r} must be 'embedded', a SparkSession or None" in str(caught.value)
+    assert "Did you mean spark='embedded'?" in str(caught.value)
+
+
+@pytest.mark.parametrize("value", ["local[2]", 4, object()])
+def test_what_is_no_session_is_refused_before_anything_is_started(value: object) -> None:
+    with pytest.raises(GraphError, match="'embedded', a SparkSession or None"):
+        ms.Environment(spark=value)

@@ -147,3 +147,14 @@ def test_a_job_needs_a_place_for_its_snapshots() -> None:
     env.source(source, uid="in").sink(ms.connectors.Memory(), uid="out")
     with pytest.raises(GraphError, match=r'Environment\(snapshots=Snapshots\("./dir"\)\)'):
         env.start("job")
+
+
+def test_relative_directories_mean_those_where_they_were_written_down(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    snapshots, backend = ms.Snapshots("./snapshots"), ms.RocksDB(directory="./state")
+    monkeypatch.chdir("/")
+    assert snapshots.dir == str(tmp_path / "snapshots")
+    assert backend.parsed().directory == str(tmp_path / "state")
+    assert ms.Snapshots("s3://bucket/jobs").dir == "s3://bucket/jobs"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
+import pickle
 from collections.abc import Callable
 from datetime import date, datetime, timezone
 from decimal import Decimal
@@ -15,7 +17,15 @@ import pyarrow.parquet as pq
 import pytest
 
 import mainstay as ms
-from mainstay.connectors import Files, ParquetSink, SinkContext, SinkWriter, Source, file_absences
+from mainstay.connectors import (
+    Files,
+    ParquetSink,
+    SinkContext,
+    SinkWriter,
+    Source,
+    Split,
+    file_absences,
+)
 from mainstay.errors import GraphError, SourceError
 from mainstay.schema import batch_to_rows, row_class, rows_to_batch, to_schema
 from mainstay.testing import run
@@ -116,7 +126,61 @@ def test_a_file_that_changed_since_it_was_planned_is_refused(tmp_path: Path) -> 
         source.read(split, 1).poll(10)
 
 
+def test_a_file_of_the_same_size_that_took_its_place_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "data.csv"
+    write_csv(path, [("a", 1)])
+    source = Files(str(path), schema=SCHEMA)
+    (split,) = source.plan(frozenset())
+    before = path.stat()
+    write_csv(path, [("b", 2)])
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns + 1))
+    with pytest.raises(SourceError, match=r"data\.csv.*not the one.*must not change"):
+        source.read(split, None).poll(10)
+
+
+def test_a_file_that_changes_while_it_is_read_is_refused_at_its_end(tmp_path: Path) -> None:
+    path = tmp_path / "data.csv"
+    write_csv(path, [("a", 1), ("b", 2)])
+    source = Files(str(path), schema=SCHEMA)
+    (split,) = source.plan(frozenset())
+    reader = source.read(split, None)
+    assert reader.poll(2).batch is not None
+    os.utime(path, ns=(0, 0))
+    with pytest.raises(SourceError, match=r"data\.csv.*not the one"):
+        reader.poll(1)
+
+
+def test_a_split_of_an_earlier_version_is_read_where_the_source_was_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_csv(tmp_path / "data.csv", [("a", 1)])
+    source = Files("./data.csv", schema=SCHEMA)
+    size_bytes = (tmp_path / "data.csv").stat().st_size
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    reader = source.read(Split("./data.csv", {"format": "csv", "size_bytes": size_bytes}), 0)
+    batch = reader.poll(10).batch
+    assert batch is not None
+    assert batch.to_pylist() == [{"name": "a", "n": 1}]
+
+
 # ---------------------------------------------------------------- finding files
+
+
+@pytest.mark.parametrize("given", ["./in", "in/data.csv", "in/*.csv", "./*/data.csv"])
+def test_a_relative_path_means_the_directory_where_the_source_was_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str
+) -> None:
+    for place, name in (("here", "right"), ("there", "wrong")):
+        (tmp_path / place / "in").mkdir(parents=True)
+        write_csv(tmp_path / place / "in" / "data.csv", [(name, 1)])
+    monkeypatch.chdir(tmp_path / "here")
+    source = Files(given, schema=SCHEMA)
+    planned_here = source.plan(frozenset())
+    monkeypatch.chdir(tmp_path / "there")
+    assert source.plan(frozenset()) == planned_here
+    assert read_all(pickle.loads(pickle.dumps(source))) == [("right", 1)]
 
 
 def test_patterns_directories_and_files_are_found_once_and_in_order(tmp_path: Path) -> None:
@@ -142,12 +206,30 @@ def test_a_split_is_named_as_the_path_was_given(
     write_parquet(tmp_path / "b.parquet", [("b", 2)])
     source = Files("./*.parquet")
     assert [split.id for split in source.plan(frozenset())] == ["./a.parquet", "./b.parquet"]
-    assert [split.id for split in source.plan(frozenset({"./a.parquet"}))] == ["./b.parquet"]
+    again = Files("./*.parquet").plan(frozenset({"./a.parquet"}))
+    assert [split.id for split in again] == ["./a.parquet", "./b.parquet"]
+
+
+def added(source: Source) -> Any:
+    """What a job says when the source is added to it: until then no file is looked at."""
+    return ms.Environment().source(source, uid="in")
+
+
+def test_a_directory_that_may_not_be_listed_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: str) -> Any:
+        raise PermissionError(13, "Permission denied", path)
+
+    source = Files(tmp_path, schema=SCHEMA, watch=True)
+    monkeypatch.setattr("os.scandir", refuse)
+    with pytest.raises(SourceError, match=r"cannot be listed.*Permission denied"):
+        source.plan(frozenset())
 
 
 def test_no_matching_file_is_an_error_that_names_the_pattern(tmp_path: Path) -> None:
-    with pytest.raises(GraphError, match=r"no file matches.*orders.*Correct the path"):
-        Files(str(tmp_path / "orders-*.parquet"))
+    with pytest.raises(GraphError, match=r"'in'.*no file matches.*orders.*Correct the path"):
+        added(Files(str(tmp_path / "orders-*.parquet")))
     with pytest.raises(SourceError, match=r"no file matches.*orders"):
         Files(str(tmp_path / "orders-*.csv"), schema=SCHEMA).plan(frozenset())
 
@@ -169,7 +251,7 @@ def test_an_unknown_extension_is_an_error_that_offers_format(tmp_path: Path) -> 
         ({"paths": "a.csv", "schema": SCHEMA, "batch_rows": 0}, "batch_rows=0"),
         ({"paths": "a.csv", "schema": "a bogus"}, "'bogus' is not a type"),
         ({"paths": "a.csv", "schema": "a array<long>", "format": "csv"}, "'a'.*array<long>.*csv"),
-        ({"paths": "a.x", "schema": "a map<string,long>", "format": "json"}, "'a'.*map.*json"),
+        ({"paths": "a", "schema": "a map<array<int>,int>", "format": "json"}, "'a'.*map.*json"),
     ],
 )
 def test_wrong_arguments_are_graph_errors(arguments: dict[str, Any], problem: str) -> None:
@@ -181,7 +263,7 @@ def test_wrong_arguments_are_graph_errors(arguments: dict[str, Any], problem: st
 def test_a_format_without_types_needs_a_schema(tmp_path: Path, format: str) -> None:
     WRITERS[format](tmp_path / f"data.{format}", [("a", 1)])
     with pytest.raises(GraphError, match=rf"data\.{format}.*{format}.*schema="):
-        Files(str(tmp_path))
+        added(Files(str(tmp_path)))
 
 
 # ---------------------------------------------------------------- watching
@@ -201,7 +283,7 @@ def test_a_watched_directory_may_be_empty_or_absent_and_never_ends(tmp_path: Pat
 
 def test_a_watched_directory_without_a_file_needs_a_schema(tmp_path: Path) -> None:
     with pytest.raises(GraphError, match=r"watch=True.*no file yet.*schema="):
-        Files(tmp_path, watch=True)
+        added(Files(tmp_path, watch=True))
     write_parquet(tmp_path / "a.parquet", [("a", 1)])
     assert Files(tmp_path, watch=True).schema.names == ["name", "n"]
 
@@ -436,7 +518,11 @@ def test_a_file_without_bytes_has_no_rows(tmp_path: Path, format: str) -> None:
         ("bad.csv", "name,n\na,1\nb,2,3\n", r"bad\.csv:3 .*2 columns, got 3"),
         ("bad.json", '{"name": "a", "n": 1}\n{"name": "b", "n": "two"}\n', r"bad\.json:2 "),
         ("bad.json", '{"name": "a", "n": 1}\n\n{"name": \n{"n": 3}\n', r"bad\.json:3 "),
-        ("bad.json", '{"name": "a", "n": 1}{"name": "b", "n": 2}\n', r"bad\.json:1 .*one object"),
+        (
+            "bad.json",
+            '{"name": "a", "n": 1}{"name": "b", "n": 2}\n',
+            r"json:1 .*one JSON object",
+        ),
         ("bad.parquet", "not parquet at all", r"bad\.parquet.*magic bytes"),
     ],
 )
@@ -500,6 +586,20 @@ def test_bad_records_keep_their_place_on_the_side(tmp_path: Path, format: str) -
 def test_a_parquet_file_has_no_bad_records_but_the_column(tmp_path: Path) -> None:
     write_parquet(tmp_path / "a.parquet", [("a", 1)])
     assert read_all(Files(str(tmp_path), malformed="side")) == [("a", 1, None)]
+
+
+def test_a_parquet_text_that_is_no_utf8_or_a_time_that_no_year_has_is_named_with_its_file(
+    tmp_path: Path,
+) -> None:
+    no_text = pa.table({"name": pa.array([b"\xff"]).view(pa.string()), "n": [1]})
+    no_year = pa.table({"name": pa.array([2**62], pa.timestamp("us", tz="UTC")), "n": [1]})
+    for table, ddl, problem in (
+        (no_text, SCHEMA, "UTF8"),
+        (no_year, "name timestamp, n long", "outside of the years"),
+    ):
+        pq.write_table(table, tmp_path / "bad.parquet")
+        with pytest.raises(SourceError, match=rf"bad\.parquet.*column 'name'.*{problem}"):
+            read_all(Files(tmp_path / "bad.parquet", schema=ddl))
 
 
 def test_a_missing_column_is_no_matter_of_single_records(tmp_path: Path) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 from datetime import date, datetime, timezone
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -14,7 +16,8 @@ from hypothesis import strategies as st
 
 from mainstay.connectors.formats import ArrowIpc, Format, Json, Raw
 from mainstay.errors import GraphError, SinkError
-from mainstay.schema import to_schema
+from mainstay.schema import batch_to_rows, row_class, to_schema
+from mainstay.schema.ipc import to_ipc
 
 TYPES = (
     "a long, b string, c double, d timestamp, e date, f binary, g array<long>, h struct<x:int>, "
@@ -147,9 +150,71 @@ def test_arrow_streams_are_cut_into_records_and_fitted_to_the_schema() -> None:
 def test_a_format_says_what_it_cannot_do() -> None:
     with pytest.raises(GraphError, match=r"as in Json\(\"customer string"):
         Json().schema_to_read()
-    with pytest.raises(GraphError, match="cannot be read from json"):
-        Json("m map<string,long>")
+    with pytest.raises(GraphError, match="json has no spelling"):
+        Json("m map<struct<a:int>,long>")
     with pytest.raises(GraphError, match='"binary" or "string"'):
         Raw("v", "long")
     with pytest.raises(GraphError, match="must be at least 1"):
         ArrowIpc(rows_per_record=0)
+
+
+def _arrow_record(column: pa.Array) -> bytes:
+    return to_ipc([pa.record_batch([column], ["text"])], pa.schema([("text", column.type)]))
+
+
+def test_arrow_streams_whose_buffers_are_not_what_they_say_are_malformed() -> None:
+    right, wrong = (np.array([0, 1, end], np.int32).tobytes() for end in (7, 1_000_000_000))
+    foreign = _arrow_record(pa.array(["a", "bcdefg"])).replace(right, wrong)
+    no_text = pa.array([b"\xff"]).view(pa.string())
+    no_year = pa.array([2**62], pa.timestamp("us", tz="UTC"))
+    good = pa.array(["a"])
+    first, text, last = map(_arrow_record, (good, no_text, good))
+    decoded = ArrowIpc("text string").decode([first, foreign, text, last])
+    assert decoded.batch.to_pylist() == [{"text": "a"}, {"text": "a"}]
+    assert sorted(decoded.errors) == [1, 2]
+    assert sorted(ArrowIpc("text timestamp").decode([_arrow_record(no_year)]).errors) == [0]
+
+
+def test_what_is_in_json_and_could_not_be_looked_at_is_malformed() -> None:
+    records = [
+        b'{"text":"\xff"}',
+        b'{"text":"\xed\xa0\x80"}',
+        b"null",
+        b'{"text":"good"}',
+        b'{"text":"0000-01-01"}',
+    ]
+    decoded = Json("text string").decode(records)
+    assert sorted(decoded.errors) == [0, 1, 2]
+    assert "UTF-8" in decoded.errors[0]
+    assert sorted(Json("text date").decode(records[-1:]).errors) == [0]
+    assert sorted(Json("text timestamp").decode(records[-1:]).errors) == [0]
+
+
+@pytest.mark.parametrize(
+    ("ddl", "text", "value"),
+    [
+        ("v double", '{"v":"NaN"}', None),
+        ("v double", '{"v":"-Infinity","w":"NaN"}', -math.inf),
+        ("v string", '{"v":"NaN"}', "NaN"),
+        ("v struct<a:double,b:string>", '{"v":{"a":"Infinity","b":"NaN"}}', (math.inf, "NaN")),
+        ("v array<binary>", '{"v":["YWI=",null]}', [b"ab", None]),
+        ("v map<string,double>", '{"v":{"a":"Infinity","b":1.5}}', {"a": math.inf, "b": 1.5}),
+        ("v map<int,binary>", '{"v":{"7":"YWI="}}', {7: b"ab"}),
+        ("v decimal(30,2)", '{"v":"1234567890123456789012345678.12","x":"NaN"}', None),
+    ],
+)
+def test_json_reads_what_it_has_no_type_for_at_every_depth(ddl: str, text: str, value: Any) -> None:
+    decoded = Json(ddl).decode([text.encode()])
+    assert decoded.errors == {}
+    (row,) = batch_to_rows(decoded.batch, row_class(decoded.batch.schema))
+    if value is None:
+        assert str(row[0]) in ("nan", "1234567890123456789012345678.12")
+    else:
+        found = row[0] if not isinstance(value, tuple) else tuple(row[0])
+        assert found == value
+
+
+def test_a_name_that_occurs_twice_is_malformed_however_the_record_is_read() -> None:
+    record = b'{"a":1.5,"a":2.5,"b":"NaN"}'
+    assert sorted(Json("a double").decode([record]).errors) == [0]
+    assert sorted(Json("a double, m map<string,int>").decode([record]).errors) == [0]

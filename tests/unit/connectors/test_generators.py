@@ -76,8 +76,35 @@ def test_without_an_end_the_numbers_go_on_and_the_splits_are_planned_once(name: 
 def test_a_split_keeps_its_share_when_the_source_is_given_other_numbers() -> None:
     before, after = Sequence(end=30, splits=2), Sequence(start=9, end=40, splits=5)
     split = before.plan(frozenset())[1]
-    assert polled(after, split, 3) == list(range(7, 40, 2))
-    assert after.plan(frozenset({split.id})) == []
+    assert polled(after, split, 3) == list(range(7, 30, 2))
+
+
+def test_a_higher_end_brings_the_numbers_from_the_old_one_on() -> None:
+    first = Sequence(end=30, splits=2).plan(frozenset())
+    seen = frozenset(split.id for split in first)
+    assert Sequence(end=30, splits=3).plan(seen) == []
+    assert Sequence(end=20, splits=3).plan(seen) == []
+    longer = Sequence(end=40, splits=3)
+    second = longer.plan(seen)
+    assert sorted(n for split in second for n in polled(longer, split)) == list(range(30, 40))
+    seen |= {split.id for split in second}
+    assert longer.plan(seen) == []
+    third = Sequence(end=45, splits=1).plan(seen)
+    assert [n for split in third for n in polled(Sequence(end=45), split)] == list(range(40, 45))
+
+
+def test_an_end_that_is_left_out_later_is_where_the_numbers_go_on_for_ever() -> None:
+    seen = frozenset(split.id for split in Sequence(end=30, splits=2).plan(frozenset()))
+    endless = Sequence(splits=1)
+    (split,) = endless.plan(seen)
+    assert polled(endless, split, most=5)[:5] == [30, 31, 32, 33, 34]
+    assert endless.plan(seen | {split.id}) == []
+
+
+def test_a_split_of_a_version_that_kept_no_ends_reads_to_the_end_that_is_given() -> None:
+    split = Split("split-0-of-1", {"number": 0, "splits": 1, "run": 1, "start": 0})
+    assert polled(Sequence(end=7, splits=1), split, 4) == [4, 5, 6]
+    assert Sequence(end=7, splits=1).plan(frozenset({split.id})) == []
 
 
 def test_a_split_that_is_past_a_lowered_end_is_finished() -> None:

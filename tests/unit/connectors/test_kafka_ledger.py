@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainstay.connectors.kafka_client import Noted, meaning
+from mainstay.connectors.kafka_client import KafkaSettings, Noted, meaning
 from mainstay.connectors.kafka_ledger import Page
 from mainstay.errors import SinkError
 from mainstay.runtime.connector import UnavailableError
@@ -89,3 +89,9 @@ def test_a_call_that_times_out_for_a_wrong_password_says_so() -> None:
     told = meaning(FakeError("_TIMED_OUT"), "it cannot be read", SinkError, noted)
     assert isinstance(told, SinkError)
     assert "Correct the credentials" in str(told)
+
+
+def test_the_settings_of_a_client_do_not_show_its_password() -> None:
+    settings = KafkaSettings.checked("a test", "host:9092", {"sasl.password": "secret"}, ())
+    assert "secret" not in repr(settings)
+    assert "host:9092" in repr(settings)

@@ -20,7 +20,8 @@ import mainstay.connectors.open_part as writing
 import mainstay.connectors.output_directory as claiming
 import mainstay.connectors.parquet_sink as module
 from mainstay.connectors import ParquetSink, SinkContext, SinkWriter, read_committed
-from mainstay.connectors.part_writer import Handle, attempt_of
+from mainstay.connectors.part_names import attempt_of
+from mainstay.connectors.part_writer import Handle
 from mainstay.connectors.spark_file_log import SparkFileLog
 from mainstay.errors import GraphError, OutcomeUnknownError, SinkError, SourceError
 from mainstay.schema import rows_to_batch, to_schema

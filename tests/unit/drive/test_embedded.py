@@ -327,3 +327,26 @@ def test_cancelling_waits_for_no_target(tmp_path: Path, monkeypatch: pytest.Monk
     assert not _events[sink.over].is_set()
     assert job.status == "cancelled"
     _events[sink.over].set()
+
+
+closed: list[str] = []
+
+
+class Closing(ms.Process):
+    def process(self, row: Any, context: Any) -> Any:
+        return row
+
+    def close(self) -> None:
+        closed.append("closed")
+        raise ValueError("too late to matter")
+
+
+def test_functions_are_closed_when_the_job_ends_in_good_order(tmp_path: Path) -> None:
+    closed.clear()
+    env = ms.Environment(
+        spark="embedded", parallelism=2, snapshots=ms.Snapshots(tmp_path, every="1h")
+    )
+    stream = env.source(Rows("n long", [(1,)]), uid="in")
+    stream.process(Closing(), schema="n long", uid="closing").sink(Memory(), uid="out")
+    assert env.start("closing").wait(PATIENCE_S) == "finished"
+    assert closed == ["closed", "closed"]

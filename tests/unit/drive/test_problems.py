@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import logging
+from pathlib import Path
+from typing import Any
+
 import pytest
 
+import mainstay as ms
+from mainstay.connectors import Memory, Sequence
 from mainstay.drive.problems import ProblemLog
 from mainstay.runtime.status import Problem
 
@@ -21,4 +27,38 @@ def test_a_problem_is_logged_when_it_begins_and_when_it_is_over(
     assert caplog.messages == [
         "job 'totals': sink 'out' has not confirmed epoch 3 for 1 s: OSError: away",
         "job 'totals', no longer: sink 'out' has not confirmed epoch 4 for 43 s: OSError: away",
+    ]
+
+
+class Forgetful(ms.KeyedProcess):
+    """Says nothing of what it counts."""
+
+    seen = ms.ValueState("long")
+
+    def process(self, row: Any, ctx: Any) -> Any:
+        count = (self.seen.get() or 0) + 1
+        self.seen.update(count)
+        (row.id, count)  # noqa: B018
+
+
+def test_a_function_that_emitted_nothing_is_logged_at_the_end_of_the_job(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "mainstay")
+    env = ms.Environment(spark="embedded", parallelism=2, snapshots=ms.Snapshots(tmp_path))
+    numbers = env.source(Sequence(0, 50), uid="in")
+    numbers.filter(lambda row: row.id < 0, uid="none").map(
+        lambda row: row, "id long", uid="never"
+    ).sink(Memory(), uid="few")
+    keyed = numbers.key_by("id")
+    keyed.process(Forgetful(), "id long, n long", uid="totals").sink(Memory(), uid="out")
+    assert env.start("silence").wait(30, progress=False) == "finished"
+    said = [(r.levelname, r.getMessage()) for r in caplog.records if "rows out" in r.getMessage()]
+    assert sorted(said) == [
+        ("INFO", "job 'silence', operator 'none': 0 rows out of 50 in"),
+        (
+            "WARNING",
+            "job 'silence', operator 'totals': 0 rows out of 50 in; "
+            "does its function lack a yield or a return?",
+        ),
     ]

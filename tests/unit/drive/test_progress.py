@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import io
 
-from mainstay.drive.progress import ProgressLine
+from mainstay.drive.progress import SILENT_S, ProgressLine
 from mainstay.runtime.epochs import EpochRecord
 from mainstay.runtime.messages import Epoch, TaskMetrics
+from mainstay.runtime.slowness import Silent
 from mainstay.runtime.status import Problem
 
 
@@ -26,6 +27,10 @@ class Job:
 
     def __init__(self) -> None:
         self.waits_for: list[Problem] = []
+        self.emits_nothing: list[Silent] = []
+
+    def silent(self) -> list[Silent]:
+        return self.emits_nothing
 
     def problems(self) -> list[Problem]:
         return self.waits_for
@@ -34,7 +39,11 @@ class Job:
         return [EpochRecord(Epoch(3), 1, "complete", 0.0, 0.25, 4096)]
 
     def metrics(self) -> dict[tuple[str, int], TaskMetrics]:
-        return {("in", 0): TaskMetrics(self.rows), ("in", 1): TaskMetrics(500)}
+        return {
+            ("in", 0): TaskMetrics(self.rows, is_source=True),
+            ("in", 1): TaskMetrics(500, is_source=True),
+            ("totals", 0): TaskMetrics(10 * self.rows),
+        }
 
 
 def test_nothing_is_written_where_there_is_no_terminal() -> None:
@@ -45,13 +54,13 @@ def test_nothing_is_written_where_there_is_no_terminal() -> None:
     assert out.getvalue() == ""
 
 
-def test_the_line_shows_rows_rate_and_the_last_epoch() -> None:
+def test_the_line_shows_the_rows_of_the_sources_their_rate_and_the_last_epoch() -> None:
     job = Job()
     line = ProgressLine(job, Terminal())
     line.text(1.0)
     job.rows = 3000
     text = line.text(3.0)
-    assert text == "totals: running  3,500 rows  1,000 rows/s  epoch 3 in 0.25 s, 4,096 bytes"
+    assert text == "totals: running  3,500 rows in  1,000 rows/s  epoch 3 in 0.25 s, 4,096 bytes"
 
 
 def test_the_line_shows_what_the_job_waits_for() -> None:
@@ -69,3 +78,25 @@ def test_a_terminal_gets_one_line_that_is_written_over() -> None:
     line.end()
     assert out.getvalue().count("\r") == 2
     assert out.getvalue().endswith("\n")
+
+
+def test_the_line_shows_a_function_that_emits_nothing_but_no_filter() -> None:
+    job = Job()
+    job.emits_nothing = [Silent("totals", 1500, may_be=False), Silent("few", 9, may_be=True)]
+    line = ProgressLine(job, Terminal())
+    assert "0 rows out" not in line.text(1.0), "there may be some yet"
+    text = line.text(1.0 + SILENT_S)
+    assert text.endswith(
+        "'totals': 0 rows out of 1,500 in; does its function lack a yield or a return?"
+    )
+
+
+def test_notices_stand_above_the_line_once_each() -> None:
+    out = Terminal()
+    line = ProgressLine(Job(), out)
+    line.update(1.0, ["totals: starting 2 workers"])
+    line.update(2.0, ["totals: running"])
+    line.clear()
+    assert out.getvalue().count("totals: starting 2 workers\n") == 1
+    assert out.getvalue().count("totals: running\n") == 1
+    assert out.getvalue().endswith("\r\x1b[2K")

@@ -29,6 +29,9 @@ class FakeClock:
     def wall(self) -> float:
         return 1_000_000.0 + self.now
 
+    def cpu(self) -> float:
+        return self.now
+
     def advance(self, seconds: float) -> None:
         self.now += seconds
 

@@ -353,10 +353,15 @@ def test_a_failed_compaction_leaves_the_chain_whole_and_is_tried_again(
         subject.world.background.drain()
     subject.durability.compact([count], 2)
     subject.world.background.take().fail(SnapshotStorageError("no space left"))
+    assert "operator 'count', subtask 0 has not been able to merge its state files" in str(
+        count.problem(1.0)
+    )
+    assert "no space left" in str(count.problem(1.0))
     subject.cut(4)
     assert len(subject.ids(4)) == 3
     subject.durability.compact([count], 2)
     subject.world.background.drain()
+    assert count.problem(2.0) is None
     subject.cut(5)
     assert len(subject.ids(5)) == 1
     assert subject.stored(5) == {"a": 3}

@@ -30,10 +30,15 @@ class Recorded(Memory):
 
 
 def play(monkeypatch: Any, *, crashes: int = 0, failures: int = 0) -> Any:
-    CALLS.clear()
     Recorded.failures = failures
     module = sys.modules["mainstay.testing.run"]
-    monkeypatch.setattr(module.replaced, "__defaults__", (Recorded,))
+
+    def recorded() -> Recorded:
+        """What counts is the last run: those before it find out how long it takes."""
+        CALLS.clear()
+        return Recorded()
+
+    monkeypatch.setattr(module.replaced, "__defaults__", (recorded,))
 
     def build(env: ms.Environment) -> None:
         source = rows("n long", [(n,) for n in range(300)], splits=2)

@@ -76,6 +76,87 @@ def test_nothing_is_an_empty_share_for_everyone() -> None:
     assert SplitBook(3, bounded=True, notes=None).nothing() == [(), (), ()]
 
 
+# ---------------------------------------------------------------- started again
+
+
+def marked(**marks: str) -> list[Split]:
+    return [Split(id, mark=mark) for id, mark in marks.items()]
+
+
+def again(book: SplitBook, *, bounded: bool = True) -> SplitBook:
+    notes = json.loads(json.dumps(book.notes()))
+    return SplitBook(1, bounded=bounded, notes=notes, plan_again=True)
+
+
+def test_a_bounded_source_is_planned_again_by_another_start() -> None:
+    book = SplitBook(1, bounded=True, notes=None)
+    book.assign(splits("a"))
+    later = again(book)
+    assert not later.is_complete
+    assert ids(later.assign(splits("a", "b"))) == [["b"]]
+    assert later.is_complete
+    assert later.seen == {"a", "b"}
+
+
+def test_a_source_that_has_lost_its_end_is_not_complete() -> None:
+    book = SplitBook(1, bounded=True, notes=None)
+    book.assign(splits("a"))
+    for plan_again in (False, True):
+        endless = SplitBook(1, bounded=False, notes=book.notes(), plan_again=plan_again)
+        assert not endless.is_complete
+        assert ids(endless.assign(splits("a", "b"))) == [["b"]]
+
+
+def test_a_split_that_is_what_it_was_is_passed_over() -> None:
+    book = SplitBook(1, bounded=True, notes=None)
+    book.assign(marked(a="3 bytes", b="4 bytes"))
+    assert ids(again(book).assign(marked(a="3 bytes", c="5 bytes"))) == [["c"]]
+    assert ids(again(again(book)).assign(splits("b"))) == [[]]
+
+
+def test_a_split_that_has_changed_is_refused_with_what_it_was() -> None:
+    book = SplitBook(1, bounded=True, notes=None)
+    book.assign(marked(a="3 bytes", b="4 bytes"))
+    with pytest.raises(RestoreError, match=r"'b' has changed .* was 4 bytes, and is 9 bytes now"):
+        again(book).assign(marked(a="3 bytes", b="9 bytes"))
+
+
+def test_notes_of_a_version_without_marks_are_read() -> None:
+    """What was read then cannot be told from what is there now, and is taken for the same."""
+    notes = {"seen": ["a"], "complete": True}
+    book = SplitBook(1, bounded=True, notes=notes, plan_again=True)
+    assert ids(book.assign(marked(a="3 bytes", b="4 bytes"))) == [["b"]]
+    with pytest.raises(RestoreError, match="'b' has changed"):
+        again(book).assign(marked(b="5 bytes"))
+
+
+def test_notes_without_marks_are_spelled_as_ever() -> None:
+    book = SplitBook(1, bounded=True, notes=None)
+    book.assign(splits("a"))
+    assert book.notes() == {"seen": ["a"], "complete": True}
+
+
+def test_an_unbounded_source_keeps_no_marks() -> None:
+    book = SplitBook(1, bounded=False, notes=None)
+    book.assign(marked(a="3 bytes"))
+    assert book.notes() == {"seen": ["a"], "complete": False}
+    assert ids(again(book, bounded=False).assign(marked(a="4 bytes"))) == [[]]
+
+
+def test_the_marks_of_many_splits_are_packed_with_their_ids() -> None:
+    book = SplitBook(1, bounded=True, notes=None)
+    book.assign([Split(id, mark=f"mark of {id}") for id in many(0, 3 * RUN)])
+    later = again(book)
+    assert json.dumps(later.notes()) == json.dumps(book.notes() | {"complete": False})
+    changed = [Split(many(0, 1)[0], mark="another")]
+    with pytest.raises(RestoreError, match="it was mark of /in/day-000/orders-0000"):
+        later.assign(changed)
+    later.forget(many(0, RUN + 1))
+    assert ids(again(later).assign(changed)) == [[many(0, 1)[0]]]
+    with pytest.raises(RestoreError, match="has changed"):
+        again(later).assign([Split(many(RUN + 1, RUN + 2)[0], mark="another")])
+
+
 # ---------------------------------------------------------------- forgetting and packing
 
 

@@ -35,6 +35,8 @@ class Recorder:
 
     uid = "op"
     rocksdb = None
+    backend = None
+    max_slice_rows = None
     expiry: Any = None
 
     def __init__(self, calls: list[Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -78,6 +79,23 @@ def test_a_reader_may_promise_more_than_its_rows_say() -> None:
     assert clock.next([split], 0.0) == Watermark(80)
 
 
+def test_a_source_subtask_without_a_split_holds_nobody_back() -> None:
+    clock, split = SourceClock(WatermarkSpec(0, 0)), SplitClock()
+    assert clock.next([], 0.0) == Watermark(None, is_idle=True)
+    assert clock.next([], 9.0) is None, "nothing new"
+    assert clock.next([split], 9.0) == Watermark(None), "a split that came later counts"
+    split.saw(batch(7), 0)
+    assert clock.next([split], 10.0) == Watermark(7)
+    assert clock.next([], 11.0) == Watermark(7, is_idle=True), "it was read to its end"
+
+
+def test_a_source_that_is_idle_no_more_says_so_at_once() -> None:
+    clock, split = SourceClock(WatermarkSpec(0, 0)), SplitClock()
+    assert clock.next([], 0.0) == Watermark(None, is_idle=True)
+    assert clock.next([split], EVERY_S / 4) == Watermark(None)
+    assert clock.next([], EVERY_S / 2) is None, "to be idle again is not urgent"
+
+
 # ---------------------------------------------------------------- gates
 
 
@@ -151,6 +169,63 @@ def test_no_row_is_late_that_comes_within_the_delay(seed: int, crashes: int) -> 
 
 def test_a_row_that_comes_after_the_delay_is_late() -> None:
     assert any(late for _, late, _ in observed(200, "1s", 1, 0))
+
+
+class Endless(ms.connectors.Source):
+    """One split that gives all its rows at once and has no end."""
+
+    def __init__(self, times: list[datetime]) -> None:
+        self.schema = pa.schema([("n", pa.int64()), ("at", pa.timestamp("us", "UTC"))])
+        self.times = times
+        self.bounded = False
+
+    def plan(self, seen: frozenset[str]) -> list[ms.connectors.Split]:
+        return [] if "only" in seen else [ms.connectors.Split("only", None)]
+
+    def read(self, split: ms.connectors.Split, offset: Any) -> Any:
+        return EndlessReader(self, offset or 0)
+
+
+class EndlessReader(ms.connectors.SplitReader):
+    def __init__(self, source: Endless, position: int) -> None:
+        self.source, self.position = source, position
+
+    def poll(self, max_rows: int) -> ms.connectors.Polled:
+        end = min(self.position + max_rows, len(self.source.times))
+        numbers = pa.array(range(self.position, end), pa.int64())
+        times = pa.array(self.source.times[self.position : end], pa.timestamp("us", "UTC"))
+        self.position = end
+        found = pa.RecordBatch.from_arrays([numbers, times], schema=self.source.schema)
+        return ms.connectors.Polled(found if found.num_rows else None, end)
+
+
+@pytest.mark.parametrize("idle", [None, "1s"])
+def test_event_time_moves_on_where_a_source_has_more_subtasks_than_splits(
+    idle: str | None, tmp_path: Path
+) -> None:
+    source = Endless([START + timedelta(seconds=n) for n in range(100)])
+    env = ms.Environment(
+        spark="embedded", parallelism=3, snapshots=ms.Snapshots(tmp_path, every="1min")
+    )
+    (
+        env.source(source, uid="in", watermark=ms.Watermark("at", idle=idle))
+        .key_by(lambda row: row.n % 7, "long")
+        .process(Observe(), "n long, late boolean, watermark timestamp", uid="observe")
+        .sink(ms.connectors.Memory(), uid="out")
+    )
+    newest = START + timedelta(seconds=99)
+    job = env.start("few-splits")
+    try:
+        for _ in range(400):
+            told = [m.watermark_us for (task, _), m in job.metrics().items() if task != "in"]
+            if told and all(time == round(newest.timestamp() * 1e6) for time in told):
+                break
+            assert job._thread.is_alive()
+            job._thread.join(0.05)
+        else:
+            pytest.fail(f"event time stands still: {job.metrics()}")
+    finally:
+        job.cancel()
 
 
 def test_the_column_must_hold_time() -> None:

@@ -495,7 +495,7 @@ def test_what_a_sender_paid_is_granted_back_whatever_arrived(
 def test_what_is_sent_says_what_was_paid_for_it(
     world: Any, job: JobSpec, start_worker: Start
 ) -> None:
-    run = start_worker(world, job, tuning=Tuning(window_bytes=1000))
+    run = start_worker(world, job, tuning=Tuning(window_bytes=1000, least_window_bytes=1000))
     assign(run)
     run.settle()
     rows, end = world.sent(Data, to=1)

@@ -13,6 +13,7 @@ from mainstay.errors import (
 from mainstay.snapshot.commitlog import (
     Begin,
     ClaimOutcome,
+    Ended,
     EpochCommitted,
     Finished,
     History,
@@ -122,6 +123,24 @@ def test_restoring_a_finished_job_leaves_it_finished() -> None:
     assert history.with_record(begin(2, 2, 3)).finished
     assert not history.with_record(begin(2, 1, 3)).finished
     assert not history.with_record(begin(2, 2, 3)).with_record(epoch(3, 2)).finished
+
+
+def test_what_a_job_has_come_to_holds_until_the_next_begin() -> None:
+    history = History([begin(1), epoch(1, 1)])
+    assert history.ended is None
+    finished = history.with_record(Finished(1, 1))
+    assert finished.ended == Ended("finished", 1)
+    assert finished.with_record(begin(2, 1, 2)).ended is None
+    failed = history.with_record(Ended("failed", 1, 2.5, "why"))
+    assert failed.ended == Ended("failed", 1, 2.5, "why")
+    assert (lineage(failed), failed.finished) == ([1], False)
+    assert failed.with_record(begin(2, 1, 2)).ended is None
+
+
+def test_only_the_attempt_that_owns_the_log_can_end_the_job() -> None:
+    history = History([begin(1), epoch(1, 1), begin(2, 1, 2)])
+    with pytest.raises(ProtocolError, match="the attempt that owns the log is 2"):
+        history.with_record(Ended("stopped", 1))
 
 
 def test_a_savepoint_changes_nothing_else() -> None:

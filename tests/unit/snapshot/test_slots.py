@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from mainstay.errors import DamagedFileError, RestoreError
 from mainstay.snapshot.history import (
     Begin,
+    Ended,
     EpochCommitted,
     Facts,
     Finished,
@@ -34,6 +36,7 @@ RECORDS: list[Record] = [
     epoch(7, 1),
     SavepointTaken("before-upgrade", 7, FileRef("savepoints/x", 5, "crc32:12345678")),
     Finished(7, 1),
+    Ended("failed", 1, 1.5, "the disk is gone"),
 ]
 
 BEFORE = History(
@@ -45,7 +48,9 @@ BEFORE = History(
 
 
 @pytest.mark.parametrize("record", RECORDS)
-@pytest.mark.parametrize("before", [Facts(next_slot=7), BEFORE])
+@pytest.mark.parametrize(
+    "before", [Facts(next_slot=7), BEFORE, replace(BEFORE, ended=Ended("stopped", 2, 1.5))]
+)
 def test_a_record_its_claim_and_what_came_before_are_read_back(
     record: Record, before: Facts
 ) -> None:
@@ -56,6 +61,31 @@ def test_a_record_its_claim_and_what_came_before_are_read_back(
 def test_a_slot_is_spelled_the_same_way_by_every_version() -> None:
     before = History([begin(1), epoch(7, 1)]).facts
     assert json.loads(encode_slot(Slot(epoch(8, 1), "token", before))) == SLOT
+
+
+def test_an_end_is_spelled_the_same_way_by_every_version() -> None:
+    before = replace(History([begin(1)]).facts, ended=Ended("stopped", 1, 1.5))
+    slot = json.loads(encode_slot(Slot(Ended("failed", 1, 2.5, "why"), "token", before)))
+    del slot["checksum"], slot["before"]["attempts"], slot["before"]["last_begin"]
+    assert slot == {
+        "format": 4,
+        "kind": "ended",
+        "claim": "token",
+        "how": "failed",
+        "attempt": 1,
+        "at": 2.5,
+        "reason": "why",
+        "before": {
+            "last_claim": None,
+            "next_epoch": 1,
+            "head": None,
+            "epochs": [],
+            "finished": [],
+            "completed": 0,
+            "savepoints": [],
+            "ended": {"how": "stopped", "attempt": 1, "at": 1.5, "reason": ""},
+        },
+    }
 
 
 MANIFEST = {"size_bytes": 10, "checksum": "crc32:00000000"}

@@ -13,6 +13,7 @@ import pytest
 import mainstay as ms
 from mainstay.connectors import Memory
 from mainstay.errors import RestoreError, SnapshotStorageError, SparkSetupError
+from mainstay.schema import sizes
 from mainstay.spark.state_reading import Origin
 from tests.drive.ledger import await_until
 from tests.spark.states import numbers_by_key, stopped_half_way
@@ -194,3 +195,20 @@ def test_files_that_a_running_job_has_deleted_are_explained(tmp_path: Path) -> N
         file.unlink()
     with pytest.raises(RestoreError, match=r"state 'total' at .*it may have deleted this epoch"):
         part.read()
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_state_that_no_array_can_hold_is_read_in_several(
+    places: dict[str, str], place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, states = places[place], ("total", "numbers", "last", "anything", "parities", "recent")
+    expected = {state: table_of(path, state, least=1) for state in states}
+    monkeypatch.setattr(sizes, "ARRAY_BYTES", 4000)
+    for state in states:
+        found = table_of(path, state, least=1)
+        names = [name for name in found.column_names if name != "touched_at"]
+        assert _as_rows(found, names) == _as_rows(expected[state], names)
+
+
+def _as_rows(table: pa.Table, names: list[str]) -> list[str]:
+    return sorted(map(str, table.select(names).to_pylist()))

@@ -75,3 +75,38 @@ def test_what_is_written_after_a_freeze_is_not_in_it(backend: HeapBackend) -> No
     before = {name: dict(backend.entries(name)) for name in ("value",)}
     write(backend, range(40), 2)
     assert dict(restored(backend, frozen).entries("value")) == before["value"]
+
+
+TEXT = ValueType.of("string")
+
+
+def test_overwritten_versions_of_large_values_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Columns hold every version: past some bytes, changes are kept by key, the last of each."""
+    monkeypatch.setattr(heap_tables, "MOST_COLUMN_BYTES", 1 << 20)
+    context = KeyContext()
+    backend = HeapBackend([StateInfo("value", "value", TEXT)], LONG, 16, context)
+    context.key = 7
+    slice_rows, size = 100, 1000
+    for number in range(100):
+        for row in range(slice_rows if number % 3 else 10):
+            backend.handles["value"].update(f"{number}-{row}-" + "x" * size)
+        backend.relieve()
+    (parts,) = backend.freeze().values()
+    held = sum(
+        part.values.nbytes if hasattr(part, "values") else size * len(part.changes)
+        for part in parts
+    )
+    assert held <= (1 << 20) + slice_rows * size
+    *_, (table,) = backend.encode({"value": parts})
+    assert table.table.column("value")[-1].as_py().startswith("99-9-")
+
+
+def test_small_values_are_kept_as_columns_as_before() -> None:
+    context = KeyContext()
+    backend = HeapBackend([StateInfo("value", "value", LONG)], LONG, 16, context)
+    for _ in range(50):
+        for context.key in range(2048):
+            backend.handles["value"].update(1)
+        backend.relieve()
+    (parts,) = backend.freeze().values()
+    assert all(isinstance(part, heap_tables._Columns) for part in parts)

@@ -765,3 +765,16 @@ def test_the_same_seed_gives_the_same_run_in_another_process() -> None:
     assert [process.returncode for process in running] == [0, 0]
     assert "launch attempt 2" in first
     assert first == second
+
+
+def test_a_job_is_rescaled_while_it_runs() -> None:
+    def build(env: ms.Environment) -> None:
+        totals = source(env).key_by("k").process(Sum(), "k string, total long", uid="sum")
+        totals.sink(Memory(), uid="out")
+
+    results = [run(build, seed=seed, rescales=[3]) for seed in range(5)]
+    assert all(result.state("sum", "total") == SUMS for result in results)
+    assert all(finals(result.output("out")) == SUMS for result in results)
+    # One that comes when the input has ended finds nothing to rescale.
+    reasons = [[attempt.reason for attempt in result.attempts] for result in results]
+    assert ["rescaled", ""] in reasons

@@ -23,6 +23,7 @@ from mainstay.runtime.messages import Epoch
 from mainstay.runtime.operators.base import Operator, OperatorContext
 from mainstay.runtime.spec import KeySpec
 from mainstay.schema import format_type
+from mainstay.schema.sizes import joined
 from mainstay.schema.transpose import shown
 from mainstay.state.accumulating import Column, DoesNotFitError, accumulating, result
 from mainstay.state.aggregates import STATE, Aggregation
@@ -69,8 +70,8 @@ class Gathering(Operator):
         if not idle and self.context.clock.monotonic() < self._since + LINGER_S:
             return False
         gathered, self._gathered, self._rows = self._gathered, [], 0
-        batch = gathered[0] if len(gathered) == 1 else pa.concat_batches(gathered)
-        self.out(self.emitted(batch))
+        for batch in joined(gathered):
+            self.out(self.emitted(batch))
         return True
 
     def before_marker(self, epoch: Epoch) -> None:

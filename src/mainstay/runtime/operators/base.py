@@ -1,17 +1,15 @@
 """Operators: the links of a chain. A batch goes in, batches come out by a function call.
 
 An operator is driven by one thread: ``open`` once, then ``process`` and the snapshot calls in
-any order, ``end_of_input`` at most once per attempt, ``close`` last. It may be ended without
-``close`` at any moment.
+any order, ``end_of_input`` at most once per attempt, ``close`` in good order, ``release`` last. It
+may be ended without either at any moment.
 """
 
 from __future__ import annotations
 
-import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -20,6 +18,7 @@ from mainstay.errors import MainstayError, UserFunctionError
 from mainstay.runtime.late import Late
 from mainstay.runtime.messages import Epoch
 from mainstay.runtime.ports import Background, Clock
+from mainstay.runtime.tracebacks import has_own_frames, own_traceback
 from mainstay.snapshot.operator_files import OperatorFiles
 from mainstay.state.backends.heap import HeapBackend
 from mainstay.state.keyed import KeyContext
@@ -28,9 +27,6 @@ from mainstay.state.operator import OperatorList
 Emit = Callable[[pa.RecordBatch], None]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
-
-_PACKAGE = str(Path(__file__).parents[2])
-"""Where this package lies: frames of the traceback from there are not the user's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +73,9 @@ class Operator:
     context: OperatorContext
     out: Emit
     max_slice_rows: int | None = None
-    """How many rows it may be given at a time, where it calls a function for each of them: the
-    first slice after the function turns slow is over before long."""
+    """How many rows it may be given at a time, where it calls a function for each of them. It takes
+    them through ``pieces``, which may end before they do."""
+    pieces: Callable[[Iterable[Any]], Iterable[Any]] = staticmethod(lambda rows: rows)
 
     def open(self, context: OperatorContext) -> None:
         """State is restored by now."""
@@ -117,21 +114,24 @@ class Operator:
         return None
 
     def close(self) -> None:
-        """The job ends in good order."""
+        """The job ends in good order: it has finished, was stopped, or is rescaled."""
+
+    def release(self) -> None:
+        """The worker ends, in whatever order: give back what is held. Comes after ``close``."""
 
 
-def user_error(context: OperatorContext, error: Exception) -> Exception:
-    """An exception of user code, with the operator, the subtask and the user's own traceback."""
+def user_error(context: OperatorContext, error: BaseException, hook: str = "") -> Exception:
+    """What user code raised, with the operator, the subtask and the user's own traceback."""
     if isinstance(error, UserFunctionError):
         return error
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if not frame.filename.startswith(_PACKAGE)]
-    if isinstance(error, MainstayError) and not own:
+    if isinstance(error, MainstayError) and not has_own_frames(error):
         return error
-    text = "".join(traceback.format_list(own or frames))
-    text += "".join(traceback.format_exception_only(type(error), error))
-    summary = f"{type(error).__name__}: {error}"
-    return UserFunctionError(context.uid, context.subtask, summary, text)
+    summary = f"{type(error).__name__}: {error}".removesuffix(": ")
+    text = own_traceback(error)
+    raised = UserFunctionError(context.uid, context.subtask, summary, text, hook)
+    raised.original = error
+    raised.is_final = isinstance(error, MainstayError) and error.is_final
+    return raised
 
 
 def bind_states(function: Any, context: OperatorContext) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from mainstay.errors import RAISED
 from mainstay.runtime.messages import Epoch
 from mainstay.runtime.operators.base import Operator, OperatorContext, ProcessContext, user_error
 from mainstay.runtime.operators.rows import (
@@ -25,7 +26,7 @@ from mainstay.runtime.operators.rows import (
     open_function,
 )
 from mainstay.runtime.spec import KeySpec
-from mainstay.schema import batch_to_rows, columns_to_rows, row_class, rows_to_batch, values_of
+from mainstay.schema import batch_to_rows, columns_to_rows, row_class, rows_to_batches, values_of
 from mainstay.state.codes import codes_of, grouped
 from mainstay.state.keyed import NO_KEY
 from mainstay.state.values import Keys
@@ -87,10 +88,12 @@ class KeyedFunction(Operator):
         if not rows:
             return
         try:
-            batch = rows_to_batch(rows, self._schema, f"operator {self.context.uid!r}")
-        except Exception as error:
+            where = f"operator {self.context.uid!r}"
+            emitted = list(rows_to_batches(rows, self._schema, where))
+        except RAISED as error:
             raise user_error(self.context, error) from error
-        self.out(batch)
+        for batch in emitted:
+            self.out(batch)
 
     def on_complete(self, epoch: Epoch) -> None:
         notify_function(self._function, epoch, self.context)
@@ -114,9 +117,12 @@ class KeyedRows(KeyedFunction):
         try:
             keys, rows = self._reader.keys_and_rows(batch)
             self.prefetch(keys)
-            out = run_rows(self._function.process, self._view, keys, rows)
-        except Exception as error:
+            out = run_rows(self._function.process, self._view, keys, self.pieces(rows))
+        except RAISED as error:
             raise user_error(self.context, error) from error
+        finally:
+            # What is called between slices must not find the last row's key.
+            self._view.key = NO_KEY
         self.emit_rows(out)
 
 
@@ -149,24 +155,29 @@ class CoKeyedRows(KeyedFunction):
             else:
                 keys, rows = reader.keys_and_rows(batch)
                 self.prefetch(keys)
-            out = run_rows(method, self._view, keys, rows)
-        except Exception as error:
+            out = run_rows(method, self._view, keys, self.pieces(rows))
+        except RAISED as error:
             raise user_error(self.context, error) from error
+        finally:
+            self._view.key = NO_KEY
         self.emit_rows(out)
 
 
 def run_rows(
     method: Any, view: ProcessContext, keys: Iterable[Any], rows: Iterable[Any]
 ) -> list[Any]:
-    """Call a method for each row with its key in place, and gather what it gives."""
+    """Call a method for each row with its key in place, and gather what it gives.
+
+    There may be fewer rows than keys: their operator is to stop early.
+    """
     out: list[Any] = []
     if inspect.isgeneratorfunction(method):
         extend = out.extend
-        for view.key, row in zip(keys, rows, strict=True):
+        for view.key, row in zip(keys, rows, strict=False):
             extend(method(row, view))
         return out
     append = out.append
-    for view.key, row in zip(keys, rows, strict=True):
+    for view.key, row in zip(keys, rows, strict=False):
         result = method(row, view)
         if result.__class__ is tuple:
             append(result)
@@ -220,7 +231,7 @@ class KeyedBatches(KeyedFunction):
             out: list[Any] = []
             if not isinstance(result, pa.RecordBatch):
                 collect(result, out)
-        except Exception as error:
+        except RAISED as error:
             raise user_error(self.context, error) from error
         if isinstance(result, pa.RecordBatch):
             self.out(result)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from types import GeneratorType
 from typing import Any
 
 import pyarrow as pa
 
-from mainstay.errors import SchemaError
+from mainstay.errors import RAISED, SchemaError
 from mainstay.runtime.messages import Epoch
 from mainstay.runtime.operators.base import (
     Operator,
@@ -18,7 +18,7 @@ from mainstay.runtime.operators.base import (
     bind_states,
     user_error,
 )
-from mainstay.schema import batch_to_rows, format_schema, row_class, rows_to_batch
+from mainstay.schema import batch_to_rows, format_schema, row_class, rows_to_batch, rows_to_batches
 
 ROW_FUNCTION_ROWS = 2048
 
@@ -35,29 +35,33 @@ class RowOperator(Operator):
 
     def process(self, batch: pa.RecordBatch, port: int) -> None:
         try:
-            out = self.results(batch_to_rows(batch, self._row))
+            out = self.results(self.pieces(batch_to_rows(batch, self._row)))
             if not out:
                 return
-            emitted = rows_to_batch(out, self._schema, f"operator {self.context.uid!r}")
-        except Exception as error:
+            where = f"operator {self.context.uid!r}"
+            emitted = list(rows_to_batches(out, self._schema, where))
+        except RAISED as error:
             raise user_error(self.context, error) from error
-        self.out(emitted)
+        for each in emitted:
+            self.out(each)
 
-    def results(self, rows: list[Any]) -> list[Any]:
+    def results(self, rows: Iterable[Any]) -> list[Any]:
         raise NotImplementedError
 
 
 class MapRows(RowOperator):
     """One row out for each row in."""
 
-    def results(self, rows: list[Any]) -> list[Any]:
-        return list(map(self._function, rows))
+    def results(self, rows: Iterable[Any]) -> list[Any]:
+        function = self._function
+        # Not map(), which takes a StopIteration of the function for the end of the rows.
+        return [function(row) for row in rows]
 
 
 class FlatMapRows(RowOperator):
     """Any number of rows out for each row in."""
 
-    def results(self, rows: list[Any]) -> list[Any]:
+    def results(self, rows: Iterable[Any]) -> list[Any]:
         function = self._function
         out: list[Any] = []
         for row in rows:
@@ -73,7 +77,7 @@ class ProcessRows(RowOperator):
         self._context = ProcessContext(context.uid, context.subtask, context.parallelism)
         open_function(self._function, self._context, context)
 
-    def results(self, rows: list[Any]) -> list[Any]:
+    def results(self, rows: Iterable[Any]) -> list[Any]:
         out: list[Any] = []
         process, context = self._function.process, self._context
         for row in rows:
@@ -98,10 +102,11 @@ class FilterRows(Operator):
 
     def process(self, batch: pa.RecordBatch, port: int) -> None:
         try:
-            keep = [bool(self._function(row)) for row in batch_to_rows(batch, self._row)]
-        except Exception as error:
+            rows = self.pieces(batch_to_rows(batch, self._row))
+            keep = [bool(self._function(row)) for row in rows]
+        except RAISED as error:
             raise user_error(self.context, error) from error
-        kept = batch.filter(pa.array(keep, pa.bool_()))
+        kept = batch.slice(0, len(keep)).filter(pa.array(keep, pa.bool_()))
         if kept.num_rows:
             self.out(kept)
 
@@ -117,7 +122,7 @@ class MapBatches(Operator):
         try:
             result = self._function(batch)
             emitted = None if result is None else fitted(result, self._schema, self.context.uid)
-        except Exception as error:
+        except RAISED as error:
             raise user_error(self.context, error) from error
         if emitted is not None and emitted.num_rows:
             self.out(emitted)
@@ -135,11 +140,13 @@ class AddKey(Operator):
 
     def process(self, batch: pa.RecordBatch, port: int) -> None:
         try:
-            keys = [(self._function(row),) for row in batch_to_rows(batch, self._row)]
+            rows = self.pieces(batch_to_rows(batch, self._row))
+            keys = [(self._function(row),) for row in rows]
             where = f"operator {self.context.uid!r} (the key function)"
             column = rows_to_batch(keys, pa.schema([self._key]), where).column(0)
-        except Exception as error:
+        except RAISED as error:
             raise user_error(self.context, error) from error
+        batch = batch.slice(0, len(keys))
         self.out(
             pa.RecordBatch.from_arrays(
                 [*batch.columns, column], schema=batch.schema.append(self._key)
@@ -208,8 +215,8 @@ def _call(context: OperatorContext, method: Callable[..., Any] | None, *argument
         return
     try:
         method(*arguments)
-    except Exception as error:
-        raise user_error(context, error) from error
+    except RAISED as error:
+        raise user_error(context, error, getattr(method, "__name__", "")) from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from mainstay.errors import MainstayError, SinkError
+from mainstay.errors import RAISED, MainstayError, SinkError
 from mainstay.runtime.backlog import Backlog
 from mainstay.runtime.connector import Sink, SinkContext
 from mainstay.runtime.late import Late, Units
@@ -68,9 +68,11 @@ class SinkOperator(Operator):
         self._state = context.lists[HANDLES.name]
         self._prepared = [Prepared(unit.epoch, unit.handle) for unit in self._state.get()]
         self._backlog.open(context.background, context.clock)
-        self._writer = self._sink.open(
-            SinkContext(context.uid, context.subtask, context.attempt, context.lineage)
-        )
+        where = SinkContext(context.uid, context.subtask, context.attempt, context.lineage)
+        try:
+            self._writer = self._sink.open(where)
+        except RAISED as error:
+            raise self._broken("opened", error) from error
         if self._prepared:
             self._complete = Epoch(max(prepared.epoch for prepared in self._prepared))
             if not self._sink.is_global:
@@ -102,7 +104,7 @@ class SinkOperator(Operator):
     def process(self, batch: pa.RecordBatch, port: int) -> None:
         try:
             put_off = self._writer.write(batch)
-        except Exception as error:
+        except RAISED as error:
             raise self._broken("written", error) from error
         if put_off is not None:
             self._backlog.add(put_off, lambda _: None)
@@ -110,7 +112,7 @@ class SinkOperator(Operator):
     def before_marker(self, epoch: Epoch) -> None:
         try:
             handle = self._writer.prepare(epoch)
-        except Exception as error:
+        except RAISED as error:
             raise self._broken("prepared", error) from error
         if callable(handle):
             prepared = Prepared(epoch, None)
@@ -197,7 +199,7 @@ class SinkOperator(Operator):
         self._committing = False
         self._retry.failed(self.context.clock.monotonic(), error)
         if not may_heal(error):
-            self.context.fail(error)
+            self.context.fail(self._broken("committed", error))
 
     # ------------------------------------------------------------ time and ends
 
@@ -212,16 +214,22 @@ class SinkOperator(Operator):
         times = [time for time in (self._retry.at, self._backlog.retry.at) if time is not None]
         return min(times, default=None)
 
-    def _broken(self, verb: str, error: Exception) -> Exception:
+    def _broken(self, verb: str, error: BaseException) -> Exception:
         if isinstance(error, MainstayError):
             return error
-        return SinkError(
+        broken = SinkError(
             f"sink {self.context.uid!r}, subtask {self.context.subtask} cannot be {verb}: "
             f"{type(error).__name__}: {error}"
         )
+        # The sink itself does not say that it is of no use to try again.
+        broken.is_final = False
+        return broken
 
-    def close(self) -> None:
-        self._writer.close()
+    def release(self) -> None:
+        # A worker may end before it was opened.
+        writer = getattr(self, "_writer", None)
+        if writer is not None:
+            writer.close()
 
 
 def _units_of(prepared: list[Prepared]) -> list[tuple[int, bytes]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
@@ -16,7 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from mainstay.errors import MainstayError, SourceError
+from mainstay.errors import RAISED, MainstayError, SourceError
 from mainstay.runtime.connector import UNAVAILABLE, Json, Polled, Source, Split, SplitReader
 from mainstay.runtime.messages import Epoch, Watermark
 from mainstay.runtime.operators.base import Operator, OperatorContext
@@ -122,7 +123,10 @@ class ReadingSplit:
 
 
 class SourceOperator(Operator):
-    """The head of a source task."""
+    """The head of a source task. ``take_back`` says how many of the rows that were emitted last its
+    chain has not taken after all."""
+
+    take_back: Callable[[], int] = staticmethod(lambda: 0)
 
     def __init__(self, source: Source, watermarks: WatermarkSpec | None = None) -> None:
         self._source = source
@@ -130,6 +134,7 @@ class SourceOperator(Operator):
         self._time = None if watermarks is None else SourceClock(watermarks)
         self._splits: deque[ReadingSplit] = deque()
         self._last_assigned = False
+        self._is_planned = False
         self._skipped = 0
 
     def open(self, context: OperatorContext) -> None:
@@ -140,6 +145,7 @@ class SourceOperator(Operator):
     def assign(self, splits: tuple[Split, ...], *, last: bool) -> None:
         self._splits.extend(ReadingSplit(split) for split in splits)
         self._last_assigned = self._last_assigned or last
+        self._is_planned = True
 
     @property
     def is_exhausted(self) -> bool:
@@ -180,16 +186,23 @@ class SourceOperator(Operator):
                 if reading.wants_poll(now):
                     return 0  # all of it had been emitted before a restore: go on at once
             if reading.rows is not None:
-                rows = reading.take_rows(max_rows)
-                if self._watermarks is not None:
-                    reading.time.saw(rows, self._watermarks.column)
-                self._retire_or_rotate(reading)
-                self.out(rows)
-                return rows.num_rows  # type: ignore[no-any-return]
+                return self._emit(reading, max_rows)
             if reading.finished:
                 self._retire_or_rotate(reading)
                 return 0
         return None
+
+    def _emit(self, reading: ReadingSplit, max_rows: int) -> int:
+        """Emit rows. Those that are taken back were not read: they are in no cut before the next
+        poll, and event time knows nothing of them."""
+        assert reading.rows is not None
+        rows = reading.rows.slice(0, max_rows)
+        self.out(rows)
+        rows = reading.take_rows(rows.num_rows - self.take_back())
+        if self._watermarks is not None:
+            reading.time.saw(rows, self._watermarks.column)
+        self._retire_or_rotate(reading)
+        return rows.num_rows  # type: ignore[no-any-return]
 
     @property
     def makes_watermarks(self) -> bool:
@@ -200,8 +213,11 @@ class SourceOperator(Operator):
         return any(r.rows is not None or r.wants_poll(now) for r in self._being_read())
 
     def next_watermark(self, now: float) -> Watermark | None:
-        """What is to be said of event time now, if anything."""
-        if self._time is None or not self._splits:
+        """What is to be said of event time now, if anything.
+
+        A subtask without a split holds nobody back, once the splits have been given out.
+        """
+        if self._time is None or not (self._splits or self._is_planned):
             return None
         return self._time.next((split.time for split in self._splits), now)
 
@@ -231,7 +247,7 @@ class SourceOperator(Operator):
                 self._take(reading, poll())
             except UNAVAILABLE as error:
                 self._put_off(reading, error)
-            except Exception as error:
+            except RAISED as error:
                 raise self._broken(reading, error) from error
             return
         reading.polling = True
@@ -271,14 +287,17 @@ class SourceOperator(Operator):
         reading.retry.succeeded()
         reading.take_poll(polled, self.context.clock.monotonic())
 
-    def _broken(self, reading: ReadingSplit, error: Exception) -> Exception:
+    def _broken(self, reading: ReadingSplit, error: BaseException) -> Exception:
         if isinstance(error, MainstayError):
             return error
-        return SourceError(
+        broken = SourceError(
             f"source {self.context.uid!r}, subtask {self.context.subtask}: split "
             f"{reading.split.id!r} cannot be read at offset {reading.offset!r}: "
             f"{type(error).__name__}: {error}"
         )
+        # The source itself does not say that it is of no use to try again.
+        broken.is_final = False
+        return broken
 
     def _retire_or_rotate(self, reading: ReadingSplit) -> None:
         """Let go of a split at its end; otherwise it is another one's turn."""
@@ -299,6 +318,6 @@ class SourceOperator(Operator):
     def before_marker(self, epoch: Epoch) -> None:
         self._state.update([reading.to_unit() for reading in self._splits])
 
-    def close(self) -> None:
+    def release(self) -> None:
         for reading in self._splits:
             self._close(reading)

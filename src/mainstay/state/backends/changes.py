@@ -11,18 +11,61 @@ map    a pair: whether it cleared first, and the entries after that, each a valu
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from mainstay.errors import StateTypeError
+from mainstay.schema.sizes import halved, is_sized
+from mainstay.schema.transpose import shown
+from mainstay.state.declaration import StateInfo
 from mainstay.state.operations import APPEND, DELETE, ENTRY_PUT, ENTRY_REMOVE, PUT
 from mainstay.state.values import ValueType
 
 Changes = dict[Any, Any]
 Rows = Sequence[tuple[Any, ...]]
 DELETED = object()
+FIRST_ROWS = 256
+"""Rows of a slice as long as nobody knows how many bytes they take."""
+SLICE_BYTES = 8 << 20
+"""Bytes of a slice, about: between two slices the loop may do something else."""
+
+
+def in_slices(
+    rows: Iterable[tuple[Any, ...]],
+    most_rows: int,
+    make: Callable[[Rows], list[pa.Array]],
+    info: StateInfo,
+    key: ValueType,
+) -> Iterator[list[pa.Array]]:
+    """The columns of rows, whose first item is the key, by slices of so many rows or bytes."""
+    taking = iter(rows)
+    varies = is_sized(info.value.arrow) or is_sized(key.arrow) or info.map_key is not None
+    count = min(FIRST_ROWS, most_rows) if varies else most_rows
+    while some := list(islice(taking, count)):
+        size = 0
+        for columns in halved(some, make, lambda row: _parts_of(row, info)):
+            size += sum(column.nbytes for column in columns)
+            yield columns
+        if varies:
+            count = max(1, min(most_rows, SLICE_BYTES * len(some) // max(1, size)))
+
+
+def _parts_of(row: tuple[Any, ...], info: StateInfo) -> Sequence[tuple[Any, ...]]:
+    """A list that is too large as one that is put and one that is appended; nothing else can be
+    divided."""
+    key, *rest = row
+    if info.kind == "list" and rest[1] is not None and len(rest[1]) > 1:
+        op, items = rest
+        middle = len(items) // 2
+        return [(key, op, items[:middle]), (key, APPEND, items[middle:])]
+    raise StateTypeError(
+        f"state {info.name!r}: a value of key {shown(key)} takes more than 2 GiB, which is the "
+        "most that can be stored. Divide it over several keys, or over the entries of a MapState."
+    )
 
 
 def append_to(changes: Changes, key: Any, kept: list[Any]) -> None:

@@ -16,8 +16,9 @@ import pyarrow as pa
 from mainstay.snapshot.statefile import StateTable
 from mainstay.state.backends.heap_tables import SLICE_ROWS, TABLES, Parts
 from mainstay.state.declaration import StateInfo
+from mainstay.state.handles import HANDLES
 from mainstay.state.hashing import key_groups
-from mainstay.state.keyed import HANDLES, KeyContext
+from mainstay.state.keyed import KeyContext
 from mainstay.state.operations import columns_of
 from mainstay.state.ttl import stored_info
 from mainstay.state.ttl_tables import TTL_TABLES

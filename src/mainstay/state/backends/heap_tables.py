@@ -9,17 +9,20 @@ This is a hot file (benchmarks/state_access.py, benchmarks/snapshot_cost.py).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain, groupby, islice, repeat
+from itertools import chain, groupby, repeat
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from mainstay.schema.sizes import TooLargeError
 from mainstay.state.backends.changes import (
     DELETED,
+    SLICE_BYTES,
     Changes,
     append_to,
     entries_of,
+    in_slices,
     list_columns,
     list_operations,
     map_columns,
@@ -41,6 +44,8 @@ FREED_AT_ONCE = 1 << 14
 """Rows of a segment that are let go of between two chances for the loop to do something else."""
 MOST_COLUMN_ROWS = 1 << 20
 """Rows of an active segment that may be kept as columns."""
+MOST_COLUMN_BYTES = 1 << 27
+"""And their bytes: columns hold every version that was written, changes by key only the last."""
 
 Parts = list[Any]
 _NONE = type(None)
@@ -72,6 +77,9 @@ class HeapTable:
 
     def read(self, key: Any) -> Any:
         return self.home_of(key).get(key)
+
+    def bring(self, keys: Sequence[Any]) -> None:
+        """Many keys are about to be read: all are here."""
 
     def relieve(self) -> None:
         """Go on in shards once there are many keys. Called between slices."""
@@ -118,8 +126,7 @@ class HeapTable:
     def encode(self, parts: Parts) -> Iterator[list[pa.Array]]:
         """The columns of a frozen segment (see ``operations.columns_of``), a slice at a time."""
         operations = chain.from_iterable(self.operations(part) for part in parts)
-        while rows := list(islice(operations, SLICE_ROWS)):
-            yield self.columns(rows)
+        return in_slices(operations, SLICE_ROWS, self.columns, self.info, self.key)
 
     def operations(self, changes: Changes) -> Iterator[tuple[Any, ...]]:
         """The rows that a part of a segment stands for."""
@@ -169,6 +176,8 @@ class HeapValues(HeapTable):
         self.logged: list[Any] = []
         self._closed: Parts = []
         self._column_rows = 0
+        self._column_bytes = 0
+        self._row_bytes = 0
         self._has_deletions = False
 
     def access(self, context: KeyContext) -> Access:
@@ -192,6 +201,8 @@ class HeapValues(HeapTable):
             self.logged_keys.append(key)
             self.logged.append(DELETED)
             self._has_deletions = True
+        else:
+            hash(key)  # an empty dictionary does not ask, and where there is no key this says so
 
     def put_many(self, keys: Sequence[Any], kept: Sequence[Any]) -> None:
         """Store values by the batch; None deletes."""
@@ -218,10 +229,10 @@ class HeapValues(HeapTable):
         keys, kept = self.logged_keys, self.logged
         if not keys:
             return
-        if self._may_be_columns(len(keys)):
+        columns = self._as_columns(keys, kept)
+        if columns is not None:
             self._close_changes()
-            self._closed.append(_Columns(self.key.to_array(keys), self.info.value.to_array(kept)))
-            self._column_rows += len(keys)
+            self._closed.append(columns)
         elif self.live_shards is None:
             self.changes.update(zip(keys, kept, strict=True))
         else:
@@ -231,8 +242,25 @@ class HeapValues(HeapTable):
         keys.clear()
         kept.clear()
 
+    def _as_columns(self, keys: list[Any], kept: list[Any]) -> _Columns | None:
+        """What was logged as columns; None where it is to be kept by key."""
+        if not self._may_be_columns(len(keys)):
+            return None
+        try:
+            columns = _Columns(self.key.to_array(keys), self.info.value.to_array(kept))
+        except (TooLargeError, pa.ArrowCapacityError):
+            return None
+        size = columns.keys.nbytes + columns.values.nbytes
+        self._row_bytes = size // len(keys)
+        self._column_rows += len(keys)
+        self._column_bytes += size
+        return columns
+
     def _may_be_columns(self, rows: int) -> bool:
-        is_small = self._column_rows + rows <= MOST_COLUMN_ROWS
+        is_small = (
+            self._column_rows + rows <= MOST_COLUMN_ROWS
+            and self._column_bytes + rows * self._row_bytes <= MOST_COLUMN_BYTES
+        )
         return self._is_flat and is_small and rows >= FEWEST_ROWS and not self._has_deletions
 
     # ------------------------------------------------------------ snapshots
@@ -241,12 +269,16 @@ class HeapValues(HeapTable):
         """What comes next goes into parts of its own, which are newer."""
         for part in super().freeze():
             self._closed.append(_Values(part, self._has_deletions))
+            # It may hold what is overwritten later, just as columns do.
+            self._column_rows += len(part)
+            self._column_bytes += len(part) * self._row_bytes
         self._has_deletions = False
 
     def freeze(self) -> Parts:
         self._close_log()
         self._close_changes()
-        parts, self._closed, self._column_rows = self._closed, [], 0
+        parts, self._closed = self._closed, []
+        self._column_rows = self._column_bytes = 0
         return parts
 
     def leftovers(self, parts: Parts) -> Parts:
@@ -265,26 +297,29 @@ class HeapValues(HeapTable):
 
     def _encode_columns(self, parts: Iterable[_Columns], rows: int) -> Iterator[list[pa.Array]]:
         gathered: list[_Columns] = []
+        size = 0
         for part in parts:
             gathered.append(part)
-            if sum(len(each.keys) for each in gathered) >= rows:
+            size += part.keys.nbytes + part.values.nbytes
+            if sum(len(each.keys) for each in gathered) >= rows or size >= SLICE_BYTES:
                 yield _joined(gathered)
-                gathered = []
+                gathered, size = [], 0
         if gathered:
             yield _joined(gathered)
 
     def _encode_changes(self, parts: list[_Values], rows: int) -> Iterator[list[pa.Array]]:
-        # Nobody changes a frozen part, so two iterators stay in step.
-        keys = chain.from_iterable(part.changes for part in parts)
-        values = chain.from_iterable(part.changes.values() for part in parts)
+        changes = chain.from_iterable(part.changes.items() for part in parts)
         may_delete = any(part.may_delete for part in parts)
-        while some := list(islice(keys, rows)):
-            kept = list(islice(values, len(some)))
-            ops = np.full(len(some), PUT, np.int8)
+
+        def columns(some: Sequence[tuple[Any, ...]]) -> list[pa.Array]:
+            keys, kept = zip(*some, strict=True)
+            ops = np.full(len(keys), PUT, np.int8)
             if may_delete:
                 ops[[value is DELETED for value in kept]] = DELETE
-                kept = [None if value is DELETED else value for value in kept]
-            yield [self.key.to_array(some), pa.array(ops), self.info.value.to_array(kept)]
+                kept = tuple(None if value is DELETED else value for value in kept)
+            return [self.key.to_array(keys), pa.array(ops), self.info.value.to_array(kept)]
+
+        return in_slices(changes, rows, columns, self.info, self.key)
 
     def apply_rows(self, keys: list[Any], ops: list[int], rows: pa.Table) -> None:
         values = self.info.value.from_array(rows.column("value"))
@@ -354,6 +389,8 @@ class HeapLists(HeapTable):
     def delete(self, key: Any) -> None:
         if self.home_of(key).pop(key, None) is not None:
             self.part_of(key)[key] = DELETED
+        else:
+            hash(key)  # as above
 
     def operations(self, changes: Changes) -> Iterator[tuple[Any, ...]]:
         return list_operations(changes)
@@ -362,7 +399,7 @@ class HeapLists(HeapTable):
         return list_columns(rows, self.key, self.info.value)
 
     def apply_rows(self, keys: list[Any], ops: list[int], rows: pa.Table) -> None:
-        column = rows.column("value").combine_chunks()
+        column = rows.column("value").combine_chunks()  # a slice of what fits into one array
         flat = self.info.value.from_array(column.flatten())
         position = 0
         for key, op, length in zip(keys, ops, column.value_lengths().to_pylist(), strict=True):
@@ -412,6 +449,8 @@ class HeapMaps(HeapTable):
     def delete(self, key: Any) -> None:
         if self.home_of(key).pop(key, None) is not None:
             self.part_of(key)[key] = (True, {})
+        else:
+            hash(key)  # as above
 
     def operations(self, changes: Changes) -> Iterator[tuple[Any, ...]]:
         return map_operations(changes)

@@ -19,6 +19,7 @@ from mainstay.state.accumulating import Accumulating, Column, accumulating
 from mainstay.state.backends.changes import (
     DELETED,
     append_to,
+    in_slices,
     list_columns,
     list_operations,
 )
@@ -74,6 +75,10 @@ class RocksTable:
     def read(self, key: Any) -> Any:
         return self.live[key]
 
+    def bring(self, keys: Sequence[Any]) -> None:
+        """Many keys are about to be read: load them in bulk."""
+        self.live.bring(keys)
+
     def load(self, keys: list[Any]) -> None:
         """Bring rows at hand that are not."""
         raise NotImplementedError
@@ -119,8 +124,7 @@ class RocksTable:
     def encode(self, parts: Sequence[dict[Any, Any]]) -> Iterator[list[pa.Array]]:
         """The columns of a frozen segment (see ``operations.columns_of``), a slice at a time."""
         operations = chain.from_iterable(self.operations(part) for part in parts)
-        while rows := list(islice(operations, SLICE_ROWS)):
-            yield self.columns(rows)
+        return in_slices(operations, SLICE_ROWS, self.columns, self.info, self.key)
 
     def operations(self, changes: dict[Any, Any]) -> Iterator[tuple[Any, ...]]:
         """The rows that a part of a segment stands for."""
@@ -241,11 +245,13 @@ class RocksValues(RocksTable):
         self.changes[key] = None
 
     def encode(self, parts: Sequence[dict[Any, Any]]) -> Iterator[list[pa.Array]]:
-        for part in parts:
-            keys, kept = iter(part), iter(part.values())
-            while some := list(islice(keys, SLICE_ROWS)):
-                values = self.info.value.to_array(list(islice(kept, SLICE_ROWS)))
-                yield [self.key.to_array(some), _puts_and_deletes(values), values]
+        def columns(rows: Sequence[tuple[Any, ...]]) -> list[pa.Array]:
+            keys, kept = zip(*rows, strict=True)
+            values = self.info.value.to_array(kept)
+            return [self.key.to_array(keys), _puts_and_deletes(values), values]
+
+        changes = chain.from_iterable(part.items() for part in parts)
+        return in_slices(changes, SLICE_ROWS, columns, self.info, self.key)
 
     def stored(self) -> Iterator[tuple[Any, Any]]:
         for chunk in self.scan_chunks():

@@ -19,6 +19,8 @@ from mainstay.runtime.messages import (
     Ended,
     Epoch,
     Ready,
+    Release,
+    Released,
     Trigger,
 )
 from mainstay.runtime.options import JobOptions, RestartOptions, RestoreOptions, SnapshotOptions
@@ -97,8 +99,15 @@ class Leader:
 
     @property
     def status(self) -> str:
+        self.answer_releases()
         self.coordinator.check_invariants()
         return self.coordinator.status.value
+
+    def answer_releases(self) -> None:
+        """Workers that are released in good order say so at once."""
+        for _, worker, message in self.events("send"):
+            if isinstance(message, Release) and message.in_good_order:
+                self.coordinator.receive(Released(message.attempt, worker))
 
     @property
     def attempt(self) -> Attempt:

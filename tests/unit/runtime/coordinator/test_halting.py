@@ -113,6 +113,7 @@ def test_a_drain_ends_the_input_before_the_last_epoch(lead: Lead) -> None:
     assert last_trigger(leader).is_last
     epoch = acknowledge(leader)
     leader.confirm(epoch)
+    leader.answer_releases()
     assert answer.told == [None]
     assert leader.status == "stopped"
     assert len(leader.world.sent(Drain)) == 2, "once is enough"
@@ -181,6 +182,7 @@ def test_a_job_is_stopped_once(lead: Lead) -> None:
     again = stop(leader)
     assert "is being stopped or rescaled already" in str(again.error)
     leader.confirm(acknowledge(leader))
+    leader.answer_releases()
     late = stop(leader)
     assert isinstance(late.error, JobFailedError)
     assert "the job is over (stopped)" in str(late.error)

@@ -119,6 +119,7 @@ def test_one_failure_too_many_ends_the_job_with_its_cause(lead: Lead) -> None:
     assert isinstance(leader.coordinator.error, JobFailedError)
     assert leader.coordinator.error.__cause__ is cause
     assert "the disk is gone" in str(leader.coordinator.error)
+    leader.world.background.drain()
     assert leader.coordinator.deadline() is None
 
 

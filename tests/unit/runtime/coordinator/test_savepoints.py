@@ -39,9 +39,10 @@ def ask(leader: Any, path: str = "there") -> Answer:
 
 
 def settle(leader: Any) -> None:
-    leader.pass_time(0.0)
-    leader.world.background.drain()
-    leader.pass_time(0.0)
+    for _ in range(2):
+        leader.pass_time(0.0)
+        leader.world.background.drain()
+    leader.answer_releases()
     leader.world.background.drain()
 
 
@@ -219,6 +220,7 @@ def saved(lead: Lead) -> tuple[Any, int]:
     leader.complete(files=())
     epoch = save(leader)
     leader.coordinator.cancel()
+    leader.world.background.drain()
     leader.world.storage._files.clear()
     leader.world.forget()
     return leader.world, epoch
@@ -297,6 +299,7 @@ def test_a_retained_epoch_of_another_job_will_do_as_well(lead: Lead) -> None:
     leader.complete(files=())
     leader.complete(files=())
     leader.coordinator.cancel()
+    leader.world.background.drain()
     leader.world.places["other"] = MemoryStorage()
     leader.world.places["other"]._files.update(leader.world.storage._files)
     leader.world.storage._files.clear()

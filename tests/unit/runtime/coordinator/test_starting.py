@@ -136,6 +136,17 @@ def test_an_epoch_that_does_not_exist_is_refused_with_those_that_do(lead: Lead) 
     assert str(leader.coordinator.error) == "there is no epoch 9; the history has [1, 2, 3]."
 
 
+def test_an_epoch_that_is_not_kept_any_more_is_refused_with_those_that_are(lead: Lead) -> None:
+    leader = lead("old", retain=2).run()
+    for _ in range(4):
+        leader.complete()
+    again = lead("B", restore=1, retain=2).start()
+    assert str(again.coordinator.error) == (
+        "epoch 1 is not kept any more; those that are: [3, 4]. Restore one of them, or the latest "
+        'with restore="latest".'
+    )
+
+
 def test_a_state_that_does_not_fit_is_refused_before_anything_is_written(
     lead: Lead, world: Any
 ) -> None:
@@ -356,6 +367,31 @@ def test_epochs_of_earlier_leaders_are_retired_by_later_ones(lead: Lead, world: 
     ]
 
 
+def test_what_came_after_an_older_epoch_is_swept_up_when_that_is_restored(
+    lead: Lead, world: Any
+) -> None:
+    """The epochs before it have been retired long ago: their manifests are not there to be read."""
+    leader = lead("old", retain=2).run()
+    for _ in range(5):
+        leader.complete()
+    assert world.storage.list("epochs/") == [manifest_path(4, 1), manifest_path(5, 1)]
+    lead("B", restore=4, retain=2).start()
+    assert world.storage.list("epochs/") == [manifest_path(4, 1)]
+    kept = world.storage.list("state/")
+    assert kept == [segment_path("totals", 0, 1, "e4"), segment_path("totals", 1, 1, "e4")]
+
+
+def test_an_older_epoch_that_was_restored_is_retired_in_its_turn(lead: Lead, world: Any) -> None:
+    leader = lead("old", retain=2).run()
+    for _ in range(5):
+        leader.complete()
+    again = lead("B", restore=4, retain=2).run()
+    again.complete()
+    again.complete()
+    assert world.storage.list("epochs/") == [manifest_path(6, 2), manifest_path(7, 2)]
+    assert segment_path("totals", 0, 1, "e4") not in world.storage.list("state/")
+
+
 def test_a_sweep_that_fails_does_not_disturb_the_job(lead: Lead, world: Any) -> None:
     with_history(lead)
     leader = lead("B", restore="latest")
@@ -375,7 +411,7 @@ def test_a_job_that_is_cancelled_releases_and_stops_its_workers(lead: Lead) -> N
     leader.coordinator.cancel()
     assert leader.status == "cancelled"
     assert leader.coordinator.error is None
-    assert leader.world.sent(Release) == [Release(Attempt(1))] * 2
+    assert leader.world.sent(Release) == [Release(Attempt(1), in_good_order=False)] * 2
     assert leader.events("stop") == [("stop", 1)]
     assert leader.coordinator.attempts[-1].reason == "cancelled"
 

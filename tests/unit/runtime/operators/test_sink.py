@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -416,6 +418,41 @@ def test_rows_written_while_a_restored_handle_is_committed_wait_for_their_own_ep
     assert target.commits == [["x"], ["e6:[1]"]]
 
 
+@pytest.mark.parametrize(
+    "number", [errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.EACCES, errno.EPERM]
+)
+def test_a_path_that_cannot_be_used_as_it_is_ends_the_attempt(
+    subject: Subject, target: Target, number: int
+) -> None:
+    target.failures, target.error = 1, OSError(number, os.strerror(number), "/data/x")
+    subject.complete_all(1)
+    subject.world.background.drain()
+    (failure,) = subject.failures
+    assert "sink 'out', subtask 3 cannot be committed" in str(failure)
+    assert "/data/x" in str(failure)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.ENOSPC, "no space left", "/data/x"),
+        OSError(errno.EROFS, "read-only", "/data/x"),
+        OSError(errno.ENOENT, "not there", "/data/x"),
+        OSError(errno.EPERM, "a firewall says no"),
+    ],
+)
+def test_what_may_heal_does_not_end_the_attempt(
+    subject: Subject, target: Target, error: OSError
+) -> None:
+    target.failures, target.error = 1, error
+    subject.complete_all(1)
+    subject.world.background.drain()
+    assert subject.failures == []
+    subject.wait_for_retry()
+    subject.world.background.drain()
+    assert target.commits == [["e1:[1]"]]
+
+
 @pytest.mark.parametrize(("action", "verb"), [("write", "written"), ("cut", "prepared")])
 def test_a_writer_that_fails_is_named(
     subject: Subject, target: Target, action: str, verb: str
@@ -425,8 +462,8 @@ def test_a_writer_that_fails_is_named(
         getattr(subject, action)(1)
 
 
-def test_closing_closes_the_writer(subject: Subject, target: Target) -> None:
-    subject.operator.close()
+def test_a_release_closes_the_writer(subject: Subject, target: Target) -> None:
+    subject.operator.release()
     assert target.writer.closed
 
 

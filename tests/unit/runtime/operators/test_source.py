@@ -285,12 +285,12 @@ def test_a_reader_that_fails_beside_the_loop_fails_the_worker(world: Any) -> Non
     assert "the wire is cut" in str(failure)
 
 
-def test_closing_closes_the_readers_of_unfinished_splits(world: Any) -> None:
+def test_a_release_closes_the_readers_of_unfinished_splits(world: Any) -> None:
     source = Counting(batch_rows=4)
     subject = Subject(world, source)
     subject.assign(TEN, Split("b", 10))
     subject.operator.poll(1)
-    subject.operator.close()
+    subject.operator.release()
     assert source.closed == ["a"]
 
 

@@ -1,0 +1,93 @@
+"""News: whether there is new input for a job that has finished.
+
+A finished job that is started again goes on only if one of its sources has something that no
+earlier start has read. To find out, its sources are planned as an attempt would plan them, before
+any worker is started. Where there is nothing new nothing is written either; that the state could
+be restored is checked all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from datetime import datetime, timezone
+
+from mainstay.errors import DamagedFileError
+from mainstay.runtime.connector import UNAVAILABLE, Json, Source
+from mainstay.runtime.epochs import EpochRecord
+from mainstay.runtime.messages import Epoch
+from mainstay.runtime.sourcing import refused
+from mainstay.runtime.spec import JobSpec
+from mainstay.runtime.splits import SplitBook
+from mainstay.snapshot.manifest import Manifest
+from mainstay.snapshot.statistics import read_statistics
+from mainstay.snapshot.storage import Storage
+from mainstay.snapshot.verifying import verify_manifest
+
+SHOWN_EPOCHS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """What a finished job has come to: the sources with new input, or what to say of its end."""
+
+    sources: tuple[str, ...]
+    report: tuple[str, ...] = ()
+    epochs: tuple[EpochRecord, ...] = ()
+
+
+def look_for_news(storage: Storage, job: JobSpec, manifest: Manifest) -> News:
+    """Plan the sources, and check every file if none has anything new. Runs in the background."""
+    sources = job.sources()
+    notes = manifest.sources
+    new = tuple(uid for uid, source in sources.items() if _has_news(uid, source, notes.get(uid)))
+    if new:
+        return News(new)
+    verify_manifest(storage, manifest)
+    return News((), _report(sources, manifest), _epochs(storage, manifest))
+
+
+def _has_news(uid: str, source: Source, notes: Json | None) -> bool:
+    if not source.bounded:
+        return True
+    book = SplitBook(1, bounded=True, notes=notes, plan_again=True)
+    try:
+        return bool(book.new(source.plan(book.seen)))
+    except UNAVAILABLE:
+        return True  # it is not known: an attempt waits until it is
+    except Exception as error:
+        raise refused(uid, error) from error
+
+
+def _report(sources: Mapping[str, Source], manifest: Manifest) -> tuple[str, ...]:
+    at = datetime.fromtimestamp(manifest.created_at, timezone.utc)
+    end = f"finished at epoch {manifest.epoch} on {at:%Y-%m-%d %H:%M:%S} UTC; no new input since"
+    news = (f"new input of source {uid!r} would be {s.new_input}" for uid, s in sources.items())
+    return (end, *news)
+
+
+def _epochs(storage: Storage, manifest: Manifest) -> tuple[EpochRecord, ...]:
+    """The newest epochs that something is known of; of the last one the manifest tells enough."""
+    try:
+        known = read_statistics(storage, SHOWN_EPOCHS)
+    except DamagedFileError:
+        known = []  # nothing depends on them
+    if not any(each.epoch == manifest.epoch for each in known):
+        return (_record(manifest),)
+    names = {field.name for field in fields(EpochRecord)}
+    return tuple(
+        EpochRecord(**{name: value for name, value in asdict(each).items() if name in names})
+        for each in known
+    )
+
+
+def _record(manifest: Manifest) -> EpochRecord:
+    """The last epoch, as far as its manifest tells; how long it took is not known any more."""
+    return EpochRecord(
+        epoch=Epoch(manifest.epoch),
+        attempt=manifest.attempt,
+        status="complete",
+        triggered_at=manifest.created_at,
+        size_bytes=sum(file.size_bytes for file in manifest.files()),
+        reason="of an earlier start",
+    )

@@ -1,0 +1,171 @@
+"""What is seen of errors in workers that are processes of their own."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import re
+import signal
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mainstay.errors import JobFailedError, SparkSetupError, UserFunctionError
+from tests.drive.ledger import (
+    PATIENCE_S,
+    Ledger,
+    LedgerJob,
+    Stumbling,
+    await_attempt,
+    await_until,
+)
+
+WORKERS = 3
+
+
+class FailingOpen(Ledger):
+    def open(self, ctx: Any) -> None:
+        raise ConnectionError("the service is away")
+
+
+class UnpicklableError(Exception):
+    """Holds what cannot be sent."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.lock = threading.Lock()
+
+
+class Raising(Ledger):
+    def __init__(self, error: str) -> None:
+        self.error = error
+
+    def process(self, row: Any, ctx: Any) -> Any:
+        if self.error == "unpicklable":
+            raise UnpicklableError("holds a lock")
+        if self.error == "cancelled":
+            raise asyncio.CancelledError("given up")
+        raise SystemExit(3)
+
+
+class Closing(Ledger):
+    """Leaves a file for every subtask that was closed."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+
+    def open(self, ctx: Any) -> None:
+        self.name = f"{os.getpid()}-{ctx.subtask}"
+
+    def close(self) -> None:
+        Path(self.folder, self.name).touch()
+
+
+class Unloadable(Ledger):
+    """Cannot be loaded where it was not made."""
+
+    def __reduce__(self) -> Any:
+        return _load, (os.getpid(),)
+
+
+def _load(pid: int) -> Unloadable:
+    if pid != os.getpid():
+        raise ModuleNotFoundError("No module named 'orders'")
+    return Unloadable()
+
+
+def test_an_exception_in_open_ends_a_first_start_at_once(tmp_path: Path) -> None:
+    job = LedgerJob(tmp_path, function=FailingOpen()).start()
+    with pytest.raises(UserFunctionError, match=r"in open\(\): ConnectionError"):
+        job.wait(PATIENCE_S)
+    assert len(job.attempts()) == 1
+
+
+def test_a_program_that_workers_cannot_load_ends_the_job_at_once(tmp_path: Path) -> None:
+    job = LedgerJob(tmp_path, function=Unloadable()).start()
+    with pytest.raises(JobFailedError, match=r"cannot load.*No module named 'orders'") as raised:
+        job.wait(PATIENCE_S)
+    assert isinstance(raised.value.__cause__, SparkSetupError)
+    assert len(job.attempts()) == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "summary"),
+    [
+        ("unpicklable", "UnpicklableError: holds a lock"),
+        ("cancelled", "CancelledError: given up"),
+        ("exit", "SystemExit: 3"),
+    ],
+)
+def test_whatever_a_function_raises_arrives_with_its_own_frames(
+    tmp_path: Path, kind: str, summary: str
+) -> None:
+    job = LedgerJob(tmp_path, function=Raising(kind)).start(max_failures=0)
+    with pytest.raises(UserFunctionError) as raised:
+        job.wait(PATIENCE_S)
+    error = raised.value
+    assert (error.uid, error.summary) == ("ledger", summary)
+    assert "raise " in error.user_traceback
+    assert "mainstay/runtime" not in str(error)
+    assert (error.original is None) == (kind == "unpicklable")
+
+
+def test_the_frames_of_a_worker_s_runtime_are_in_the_debug_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, "mainstay")
+    job = LedgerJob(tmp_path, function=Stumbling(at=100)).start(max_failures=0)
+    with pytest.raises(UserFunctionError):
+        job.wait(PATIENCE_S)
+    (debug,) = [record for record in caplog.records if record.levelno == logging.DEBUG]
+    assert "mainstay/runtime/operators/keyed.py" in debug.getMessage()
+
+
+def test_the_reason_of_a_killed_worker_is_its_own_and_not_that_of_a_survivor(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    ledger = LedgerJob(tmp_path)
+    job = ledger.start()
+    pid = await_attempt(job, 1, WORKERS)[1]
+    os.kill(pid, signal.SIGKILL)
+    assert job.wait(PATIENCE_S) == "finished"
+    assert f"process {pid} of worker 1 was killed by SIGKILL" in job.attempts()[0].reason
+    (line,) = [message for message in caplog.messages if "failed" in message]
+    assert re.search(
+        rf"attempt 1 failed: process {pid} of worker 1 was killed by SIGKILL.*; attempt 2 begins "
+        r"in 0\.\d s, from epoch \d+",
+        line,
+    )
+    ledger.check()
+
+
+def closed(folder: Path) -> int:
+    return len(list(folder.iterdir()))
+
+
+def test_functions_are_closed_in_good_order_and_only_then(tmp_path: Path) -> None:
+    marks = tmp_path / "marks"
+    marks.mkdir()
+    for name in ("finished", "stopped", "cancelled"):
+        (tmp_path / name).mkdir()
+    finishing = LedgerJob(tmp_path / "finished", count=2_000, function=Closing(str(marks)))
+    assert finishing.start().wait(PATIENCE_S) == "finished"
+    assert closed(marks) == WORKERS
+
+    job = LedgerJob(tmp_path / "stopped", count=10_000_000, function=Closing(str(marks))).start()
+    await_attempt(job, 1, WORKERS)
+    job.rescale(2, timeout=PATIENCE_S)
+    assert closed(marks) == 2 * WORKERS
+    job.stop(timeout=PATIENCE_S)
+    assert closed(marks) == 2 * WORKERS + 2
+
+    job = LedgerJob(tmp_path / "cancelled", count=10_000_000, function=Closing(str(marks))).start()
+    pids = await_attempt(job, 1, WORKERS)
+    os.kill(pids[0], signal.SIGKILL)
+    await_until(lambda: len(job.attempts()) == 2, "the next attempt has begun")
+    await_attempt(job, 2, WORKERS)
+    job.cancel()
+    assert closed(marks) == 2 * WORKERS + 2

@@ -1,0 +1,89 @@
+"""A job that has finished, gets more input and is started again, through crashes at any moment."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from mainstay.runtime.coordinator import Coordinator
+from mainstay.runtime.splits import SplitBook
+from tests.simulation.scenarios import Scenario, check_seeds, is_noticed
+
+SEEDS = 60
+CHUNK = 20
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
+def test_every_input_counts_exactly_once_over_all_starts(first: int) -> None:
+    check_seeds(Scenario.started_again, first, CHUNK)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    "first", range(SEEDS, SEEDS + int(os.environ.get("MAINSTAY_SEEDS", "1000")), 100)
+)
+def test_every_input_counts_exactly_once_over_many_seeds(first: int) -> None:
+    check_seeds(Scenario.started_again, first, 100)
+
+
+def test_the_fixed_seeds_cover_what_they_should() -> None:
+    scenarios = [Scenario.started_again(seed) for seed in range(SEEDS)]
+    assert {s.starts for s in scenarios} == {2, 3, 4}
+    assert sum(s.settings.crashes > 0 for s in scenarios) > SEEDS / 2
+    assert {s.has_loops for s in scenarios} == {True, False}
+    stops = [s for s in scenarios if s.settings.stop_at_step is not None and s.splits == 1]
+    assert {s.settings.drain for s in stops} == {True, False}
+
+
+# ---------------------------------------------------------------- planted bugs
+
+
+@contextmanager
+def what_was_read_is_planned_again() -> Iterator[None]:
+    right = SplitBook.__init__
+
+    def forgetful(self: Any, parallelism: int, **settings: Any) -> None:
+        is_again = settings.get("plan_again") and (settings["notes"] or {}).get("complete")
+        right(self, parallelism, **{**settings, "notes": None if is_again else settings["notes"]})
+
+    with patch.object(SplitBook, "__init__", forgetful):
+        yield
+
+
+@contextmanager
+def new_input_is_forgotten_when_the_first_attempt_fails() -> Iterator[None]:
+    def after_the_first(self: Any, begin: Any, manifest: Any) -> bool:
+        return len(self.attempts) > 1
+
+    with patch.object(Coordinator, "_has_planned", after_the_first):
+        yield
+
+
+@contextmanager
+def a_finished_job_is_not_asked_for_news() -> Iterator[None]:
+    def ended(self: Any, loaded: Any) -> None:
+        self.report = ("no new input since",)
+        self.finished()
+
+    with patch.object(Coordinator, "_look_for_news", ended):
+        yield
+
+
+BUGS = {
+    what_was_read_is_planned_again: 0,
+    new_input_is_forgotten_when_the_first_attempt_fails: 2,
+    a_finished_job_is_not_asked_for_news: 0,
+}
+"""And a seed that is known to notice: it is tried first."""
+
+
+@pytest.mark.mutation
+@pytest.mark.parametrize("bug", BUGS)
+def test_a_planted_bug_is_caught(bug: Any) -> None:
+    with bug():
+        assert is_noticed(Scenario.started_again, [BUGS[bug], *range(500)])

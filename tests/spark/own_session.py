@@ -1,0 +1,40 @@
+"""A program of a user's, on a local session that Mainstay starts: run by the tests of errors."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import mainstay as ms
+from mainstay.connectors import Memory, Sequence
+
+
+class Raising(ms.Process):
+    def process(self, row: Any, ctx: Any) -> Any:
+        if row.id == 100:
+            raise LookupError("no such order")
+        return row
+
+
+def main(directory: str, how: str) -> None:
+    snapshots = ms.Snapshots(directory, every="200ms")
+    restart = ms.Restart(max_failures=1, backoff="100ms")
+    env = ms.Environment(parallelism=2, snapshots=snapshots, restart=restart)
+    rows = env.source(Sequence(rows_per_second=200), uid="in")
+    if how == "raise":
+        rows = rows.process(Raising(), "id long", uid="function")
+    rows.sink(Memory(), uid="out")
+    job = env.start("own")
+    if how == "stop":
+        from pyspark.sql import SparkSession
+
+        while not [record for record in job.snapshots() if record.status == "complete"]:
+            job.wait(0.05)
+        session = SparkSession.getActiveSession()
+        assert session is not None
+        session.stop()
+    job.wait()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

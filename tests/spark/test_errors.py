@@ -1,0 +1,39 @@
+"""What a terminal shows of errors in a job on a local session of its own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.spark
+
+ROOT = Path(__file__).parents[2]
+PROGRAM = Path(__file__).with_name("own_session.py")
+
+
+def run(directory: Path, how: str) -> str:
+    """The program's standard error; it ends with an exception."""
+    command = [sys.executable, str(PROGRAM), str(directory), how]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert ended.returncode == 1, ended.stderr
+    return ended.stderr
+
+
+def test_the_author_s_own_traceback_comes_last_and_java_s_not_at_all(tmp_path: Path) -> None:
+    told = run(tmp_path, "raise")
+    assert "job 'own': attempt 1 failed: operator 'function', subtask" in told
+    assert "attempt 2 begins in 0.1 s, from " in told
+    assert told.rstrip().endswith("LookupError: no such order")
+    assert told.count('raise LookupError("no such order")') == 2
+    assert "\tat org.apache.spark" not in told
+    assert "mainstay/runtime" not in told
+
+
+def test_a_session_that_is_stopped_under_a_job_is_named_as_the_reason(tmp_path: Path) -> None:
+    told = run(tmp_path, "stop")
+    assert "the Spark session was stopped under job 'own'" in told
+    assert "restore='latest'" in told
+    assert "the drive of job" not in told
