@@ -154,9 +154,10 @@ class Session:
             raise UnavailableError(f"{self.server}: transaction {name} was rolled back ({tag})")
 
     def ask(self, query: Any, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """The rows that a query gives."""
+        """The rows that a query gives. One with names in it has no values: "%" may be in a name."""
         with self.using():
-            return self._connection.execute(query, values).fetchall()  # type: ignore[no-any-return]
+            found = self._connection.execute(query, values or None).fetchall()
+        return found  # type: ignore[no-any-return]
 
     def copy_in(self, statement: Any, data: bytes) -> None:
         """``COPY ... FROM STDIN``."""

@@ -243,10 +243,14 @@ class PostgresSink(TwoPhaseSink[Transaction]):
     def _is_in_ledger(self, session: Session, id: TransactionId) -> bool:
         query = composed(
             "SELECT EXISTS (SELECT FROM {} "
-            "WHERE owner = %s AND term = %s AND subtask = %s AND number = %s)",
+            "WHERE owner = {} AND term = {} AND subtask = {} AND number = {})",
             identifier(self._ledger),
+            id.owner,
+            id.attempt,
+            id.subtask,
+            id.number,
         )
-        return session.ask(query, [id.owner, id.attempt, id.subtask, id.number]) == [(True,)]
+        return session.ask(query) == [(True,)]
 
     def recover(self, recovery: SinkRecovery) -> None:
         owner, attempt = owner_of(recovery.lineage, recovery.uid), recovery.attempt
