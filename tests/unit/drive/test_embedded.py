@@ -350,3 +350,48 @@ def test_functions_are_closed_when_the_job_ends_in_good_order(tmp_path: Path) ->
     stream.process(Closing(), schema="n long", uid="closing").sink(Memory(), uid="out")
     assert env.start("closing").wait(PATIENCE_S) == "finished"
     assert closed == ["closed", "closed"]
+
+
+class Blocking(Gated):
+    """Its polls wait for the gate, in a thread of their own."""
+
+    may_block = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun, self.closed_in_use, self.closed = new_event(), new_event(), new_event()
+
+    def plan(self, seen: frozenset[str]) -> Sequence[Split]:
+        return [] if seen else [Split("all", 0)]
+
+    def read(self, split: Split, offset: Any) -> SplitReader:
+        return _BlockingReader(self)
+
+
+class _BlockingReader(SplitReader):
+    def __init__(self, source: Blocking) -> None:
+        self._source = source
+        self._is_in_use = False
+
+    def poll(self, max_rows: int) -> Polled:
+        self._is_in_use = True
+        _events[self._source.begun].set()
+        _events[self._source.gate].wait(PATIENCE_S)
+        self._is_in_use = False
+        return Polled(None, 1)
+
+    def close(self) -> None:
+        _events[self._source.closed_in_use if self._is_in_use else self._source.closed].set()
+
+
+def test_a_reader_is_not_closed_while_a_poll_of_it_is_under_way(tmp_path: Path) -> None:
+    source = Blocking()
+    env = ms.Environment(spark="embedded", parallelism=1, snapshots=ms.Snapshots(tmp_path / "s"))
+    env.source(source, uid="rows").sink(Memory(), uid="out")
+    job = env.start("blocked")
+    assert _events[source.begun].wait(PATIENCE_S)
+    threading.Thread(target=job.cancel).start()
+    job.wait(PATIENCE_S)
+    source.open_gate()
+    assert _events[source.closed].wait(PATIENCE_S)
+    assert not _events[source.closed_in_use].is_set()

@@ -60,6 +60,8 @@ class ReadingSplit:
     after: Any = None
     finished: bool = False
     polling: bool = False
+    is_over: bool = False
+    """Whether its task has ended; a poll that is under way then closes the reader itself."""
     quiet_until: float = 0.0
     is_begun: bool = False
     retry: Retry = field(default_factory=Retry)
@@ -240,7 +242,11 @@ class SourceOperator(Operator):
         def poll() -> Polled:
             if reading.reader is None:
                 reading.reader = self._source.read(reading.split, reading.offset)
-            return reading.reader.poll(max_rows)
+            try:
+                return reading.reader.poll(max_rows)
+            finally:
+                if reading.is_over:
+                    self._close(reading)
 
         if not self._source.may_block:
             try:
@@ -320,4 +326,8 @@ class SourceOperator(Operator):
 
     def release(self) -> None:
         for reading in self._splits:
-            self._close(reading)
+            if reading.polling:
+                # The reader is in use by another thread.
+                reading.is_over = True
+            else:
+                self._close(reading)
