@@ -36,6 +36,12 @@ shared_buffers = 32MB
 fsync = off
 """
 
+# Everybody else may come in, by the socket that only this user's processes reach.
+_LOGINS = """
+local all needs_password scram-sha-256
+local all is_rejected reject
+"""
+
 
 class ServiceMissing(Exception):  # noqa: N818 - it is the reason for skipping tests
     """The server cannot be had here."""
@@ -69,6 +75,8 @@ class PostgresServer:
         settings = _SETTINGS.format(folder=self._data, prepared=max_prepared_transactions)
         with open(self._data / "postgresql.conf", "a") as file:
             file.write(settings)
+        rules = self._data / "pg_hba.conf"
+        rules.write_text(_LOGINS + rules.read_text())
 
     @property
     def dsn(self) -> str:

@@ -27,6 +27,7 @@ from mainstay.api.source_stream import SourceStream
 from mainstay.api.stream import Stream
 from mainstay.api.watermark import Watermark
 from mainstay.errors import GraphError, RestoreError
+from mainstay.masking import refuse_login
 from mainstay.plan.chained import chain
 from mainstay.plan.check import check_graph, check_no_pickles, check_settings, check_shape
 from mainstay.plan.explain import explain
@@ -298,6 +299,7 @@ def _origin_of(restore: Any) -> str | None:
 
 def _restore_options(restore: Any, allow_dropped: Any, fall_back: bool) -> RestoreOptions:
     origin = _origin_of(restore)
+    refuse_login(origin or "", GraphError)
     start = "new" if restore is None or origin is not None else restore
     is_epoch = isinstance(start, int) and not isinstance(start, bool) and start > 0
     if not is_epoch and start not in _STARTS:

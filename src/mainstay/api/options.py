@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mainstay.errors import GraphError
+from mainstay.masking import refuse_login
 from mainstay.runtime.options import RestartOptions, SnapshotOptions
 from mainstay.runtime.own_frames import with_own_frames
 from mainstay.snapshot.storage import absolute
@@ -40,6 +41,7 @@ class Snapshots:
             raise GraphError(
                 f'Snapshots({self.dir!r}) needs a directory or URL, as in Snapshots("./snapshots").'
             )
+        refuse_login(os.fspath(self.dir), GraphError)
         # Absolute, because workers may run in another directory, or be started from another.
         object.__setattr__(self, "dir", absolute(self.dir))
         self.parsed()

@@ -32,6 +32,7 @@ from mainstay.connectors.delta_writer import DeltaWriter
 from mainstay.connectors.hive_partitions import HivePartitions, columns_of
 from mainstay.connectors.transactions import owner_of
 from mainstay.errors import GraphError, SinkError
+from mainstay.masking import refuse_login
 from mainstay.runtime.connector import Sink, SinkContext, SinkWriter
 from mainstay.snapshot.storage import NotFound, Storage, absolute
 
@@ -62,6 +63,7 @@ class DeltaSink(Sink):
         text = os.fspath(uri)
         if not text:
             raise GraphError("DeltaSink(''): give the path or the URL of a table.")
+        refuse_login(text, GraphError)
         self.uri = absolute(text)
         self.partition_by = columns_of(partition_by, "DeltaSink")
         self.storage_options = dict(storage_options or {})

@@ -13,6 +13,7 @@ from time import monotonic, sleep
 from typing import Any
 
 from mainstay.errors import GraphError, MainstayError
+from mainstay.masking import masked, masked_settings, secrets_of
 from mainstay.runtime.connector import UnavailableError
 
 ANSWER_S = 10.0
@@ -65,12 +66,15 @@ def load_confluent() -> Any:
     return confluent_kafka
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class KafkaSettings:
     """Where the brokers are, and what the user has set for the clients."""
 
     servers: str
     config: Mapping[str, Any] = field(default_factory=dict, repr=False)  # it holds passwords
+
+    def __repr__(self) -> str:
+        return f"KafkaSettings({self.servers!r}, {masked_settings(self.config)})"
 
     @staticmethod
     def checked(
@@ -92,13 +96,22 @@ class KafkaSettings:
         return KafkaSettings(servers, config)
 
     def consumer(self, noted: Noted, **settings: Any) -> Any:
-        return load_confluent().Consumer(self._merged(noted, settings))
+        return self._made(load_confluent().Consumer, noted, settings)
 
     def producer(self, noted: Noted, **settings: Any) -> Any:
-        return load_confluent().Producer(self._merged(noted, settings))
+        return self._made(load_confluent().Producer, noted, settings)
 
     def admin(self, noted: Noted) -> Any:
-        return load_confluent().admin.AdminClient(self._merged(noted, {}))
+        return self._made(load_confluent().admin.AdminClient, noted, {})
+
+    def _made(self, client: Any, noted: Noted, settings: dict[str, Any]) -> Any:
+        noted.secrets = secrets_of(self.config)
+        try:
+            return client(self._merged(noted, settings))
+        except (load_confluent().KafkaException, TypeError, ValueError) as error:
+            told = masked(_told(error), noted.secrets)
+        # Nobody was asked yet: it is the settings that are wrong. The cause would show them.
+        raise GraphError(f"the client of Kafka refuses its settings: {told}. Correct config=.")
 
     def _merged(self, noted: Noted, settings: dict[str, Any]) -> dict[str, Any]:
         # What goes wrong is told by exceptions: the client need not write it to stderr as well.
@@ -114,6 +127,8 @@ class Noted:
         self.refusal: Any = None
         self.is_cut = False
         """Whether a connection was lost."""
+        self.secrets: list[str] = []
+        """What must not be in messages."""
 
     def __call__(self, error: Any) -> None:
         self.is_cut = self.is_cut or error.name() in ("_TRANSPORT", "_ALL_BROKERS_DOWN")
@@ -129,9 +144,15 @@ def meaning(
     if noted is not None and noted.refusal is not None:
         error = noted.refusal
     name = error.name()
+    told = masked(error.str(), () if noted is None else noted.secrets)
     if name in REMEDIES:
-        return failure(f"{what}: {name}: {error.str()}. {REMEDIES[name]}")
-    return UnavailableError(f"{what}: {name}: {error.str()}")
+        return failure(f"{what}: {name}: {told}. {REMEDIES[name]}")
+    return UnavailableError(f"{what}: {name}: {told}")
+
+
+def _told(error: Exception) -> str:
+    first = error.args[0] if error.args else error
+    return str(first.str()) if hasattr(first, "str") else str(error)
 
 
 def is_fenced(error: Any) -> bool:

@@ -18,7 +18,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.csv
 
-from mainstay.connectors.postgres_session import Session, driver
+from mainstay.connectors.postgres_driver import driver
+from mainstay.connectors.postgres_session import Session
 from mainstay.errors import SinkError
 from mainstay.schema import format_type
 
@@ -28,7 +29,7 @@ _SIMPLE: dict[pa.DataType, tuple[str, ...]] = {
     pa.bool_(): ("boolean", "bool"),
     pa.int8(): ("smallint", "int2", "int4", "int8", "numeric"),
     pa.int16(): ("smallint", "int2", "int4", "int8", "numeric"),
-    pa.int32(): ("integer", "int4", "int8", "numeric", "oid"),
+    pa.int32(): ("integer", "int4", "int8", "numeric"),
     pa.int64(): ("bigint", "int8", "numeric"),
     pa.float32(): ("real", "float4", "float8"),
     pa.float64(): ("double precision", "float8"),
@@ -38,6 +39,10 @@ _SIMPLE: dict[pa.DataType, tuple[str, ...]] = {
     pa.timestamp("us", tz="UTC"): ("timestamptz", "timestamptz"),
     pa.timestamp("us"): ("timestamp", "timestamp"),
 }
+
+MODIFIER_BASE = 4
+"""What the server adds to the modifiers of numbers and texts."""
+MICROSECONDS = 6
 
 
 def created_as(data_type: pa.DataType) -> str:
@@ -67,6 +72,9 @@ class Column:
     is_required: bool
     """Whether a row cannot do without a value for it."""
     is_generated: bool
+    modifier: int
+    """What is in brackets after the type, as the server keeps it; below 0 where nothing is."""
+    is_nullable: bool
 
 
 def identifier(parts: Sequence[str]) -> Any:
@@ -97,7 +105,9 @@ SELECT a.attname,
        CASE WHEN b.typtype = 'e' THEN 'text' ELSE b.typname END,
        format_type(a.atttypid, a.atttypmod),
        (a.attnotnull OR t.typnotnull) AND NOT a.atthasdef AND a.attidentity = '',
-       a.attgenerated <> '' OR a.attidentity = 'a'
+       a.attgenerated <> '' OR a.attidentity = 'a',
+       CASE WHEN t.typtype = 'd' THEN t.typtypmod ELSE a.atttypmod END,
+       NOT (a.attnotnull OR t.typnotnull)
 FROM pg_attribute a
 JOIN pg_type t ON t.oid = a.atttypid
 JOIN pg_type b ON b.oid = CASE WHEN t.typtype = 'd' THEN t.typbasetype ELSE t.oid END
@@ -134,12 +144,35 @@ def check_columns(schema: pa.Schema, columns: dict[str, Column], where: str) -> 
                 f"{column.shown_type}. Cast it in the stream, or make the table's column "
                 f"{created_as(field.type)}."
             )
+        if (loss := loss_in(field.type, column)) is not None:
+            raise SinkError(
+                f"{where}: the stream's {shown} does not fit the table's, which is "
+                f"{column.shown_type} and would {loss}. Cast it in the stream, or make the "
+                f"table's column {created_as(field.type)}."
+            )
     for column in columns.values():
         if column.is_required and column.name not in schema.names:
             raise SinkError(
                 f"{where}: the table's column {column.name!r} needs a value, and the stream has "
                 f"none ({', '.join(schema.names)}). Add it to the stream, or give it a default."
             )
+
+
+def loss_in(data_type: pa.DataType, column: Column) -> str | None:
+    """What a column does to some values of a type that it takes, without a word; None if nothing.
+
+    What the server refuses by itself (a number that is too large) is no loss.
+    """
+    if column.modifier < 0:
+        return None
+    if column.type == "numeric":
+        # Eleven bits with a sign, since PostgreSQL 15.
+        kept = (((column.modifier - MODIFIER_BASE) & 0x7FF) ^ 0x400) - 0x400
+        needed = data_type.scale if pa.types.is_decimal(data_type) else 0
+        return f"round values to {kept} digits after the point" if kept < needed else None
+    if column.type in ("timestamp", "timestamptz") and column.modifier < MICROSECONDS:
+        return f"round values to {column.modifier} digits of a second"
+    return None
 
 
 def definitions(schema: pa.Schema) -> Any:
@@ -160,7 +193,10 @@ def definitions(schema: pa.Schema) -> Any:
 
 def to_csv(batch: pa.RecordBatch) -> bytes:
     """Rows as ``COPY ... (FORMAT csv)`` takes them: nothing is null, ``""`` the empty text."""
-    columns = [_as_plain(column) for column in batch.columns]
+    columns = [
+        as_plain(column, name)
+        for column, name in zip(batch.columns, batch.schema.names, strict=True)
+    ]
     plain = pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
     stream = io.BytesIO()
     options = pyarrow.csv.WriteOptions(include_header=False)
@@ -168,33 +204,46 @@ def to_csv(batch: pa.RecordBatch) -> bytes:
     return stream.getvalue()
 
 
-def _as_plain(column: pa.Array) -> pa.Array:
+def as_plain(column: pa.Array, name: str) -> pa.Array:
+    """A column as it travels: what CSV has no form for becomes text."""
     if pa.types.is_binary(column.type):
         values = (None if value is None else f"\\x{value.hex()}" for value in column.to_pylist())
         return pa.array(values, pa.string())
     if pa.types.is_nested(column.type):
-        values = (None if value is None else _json(value) for value in column.to_pylist())
+        values = (
+            None if value is None else _json(value, column.type, name)
+            for value in column.to_pylist()
+        )
         return pa.array(values, pa.string())
     return column
 
 
-def _json(value: Any) -> str:
+def _json(value: Any, data_type: pa.DataType, name: str) -> str:
     try:
-        return json.dumps(_jsonable(value), ensure_ascii=False, allow_nan=False)
+        return json.dumps(_jsonable(value, data_type), ensure_ascii=False, allow_nan=False)
     except ValueError as error:
-        raise SinkError(f"the value {value!r} cannot be written as JSON: {error}.") from error
+        raise SinkError(
+            f"column {name!r}: the value {value!r} cannot be written as JSON: {error}. Replace it "
+            "in the stream."
+        ) from error
 
 
-def _jsonable(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _jsonable(each) for name, each in value.items()}
-    if isinstance(value, list):
-        pairs = value and all(isinstance(each, tuple) for each in value)
-        if pairs and all(isinstance(key, str) for key, _ in value):
-            return {key: _jsonable(each) for key, each in value}
-        return [_jsonable(each) for each in value]
-    if isinstance(value, tuple):
-        return [_jsonable(each) for each in value]
+def _jsonable(value: Any, data_type: pa.DataType) -> Any:
+    if value is None:
+        return None
+    if pa.types.is_struct(data_type):
+        return {field.name: _jsonable(value[field.name], field.type) for field in data_type}
+    if pa.types.is_map(data_type):
+        # By the type and not by the values: a map without entries is an object, too.
+        pairs = [[_jsonable(key, data_type.key_type), each] for key, each in value]
+        pairs = [[key, _jsonable(each, data_type.item_type)] for key, each in pairs]
+        return dict(pairs) if pa.types.is_string(data_type.key_type) else pairs
+    if pa.types.is_list(data_type):
+        return [_jsonable(each, data_type.value_type) for each in value]
+    return _jsonable_scalar(value)
+
+
+def _jsonable_scalar(value: Any) -> Any:
     if isinstance(value, bytes):
         return f"\\x{value.hex()}"
     if isinstance(value, datetime | date):

@@ -23,7 +23,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from mainstay.connectors.postgres_columns import composed, identifier
-from mainstay.connectors.postgres_session import Server, Session, driver
+from mainstay.connectors.postgres_driver import driver
+from mainstay.connectors.postgres_session import Server, Session
 from mainstay.errors import FencedError, RestoreError, SinkError
 from mainstay.runtime.connector import UnavailableError
 
@@ -112,8 +113,8 @@ class Fence:
         define(session, self.place, composed(DEFINITION, **names))
         names["terms"] = text_of(terms)
         session.run(composed(_RAISE, owner=self.owner, attempt=attempt, token=token, **names))
-        query = composed("SELECT attempt, term, token FROM {} WHERE owner = %s", names["fence"])
-        ((admitted, term, holder),) = session.ask(query, [self.owner])
+        query = "SELECT attempt, term, token FROM {} WHERE owner = {}"
+        ((admitted, term, holder),) = session.ask(composed(query, names["fence"], self.owner))
         if (admitted, holder) != (attempt, token):
             raise self._taken(attempt, admitted)
         session.ask("SELECT pg_notify(%s, %s)", [CHANNEL, self.owner])
@@ -137,8 +138,8 @@ class Fence:
     def _term(self, session: Session, attempt: int) -> int | None:
         if session.ask("SELECT to_regclass(%s) IS NULL", [text_of(self.place)]) == [(True,)]:
             return None
-        query = composed("SELECT attempt, term FROM {} WHERE owner = %s", identifier(self.place))
-        for admitted, term in session.ask(query, [self.owner]):
+        query = "SELECT attempt, term FROM {} WHERE owner = {}"
+        for admitted, term in session.ask(composed(query, identifier(self.place), self.owner)):
             if admitted > attempt:
                 raise FencedError(
                     f"{self.server} listens to attempt {admitted} of {self.owner!r}, and this is "

@@ -1,13 +1,14 @@
 """Rows of PostgreSQL as Arrow columns: the text of ``COPY ... TO STDOUT``, and what is wrong in it.
 
 Text is parsed in bulk. Only where a value does not fit (a timestamp of infinity, a number with too
-many digits) are the rows of that batch looked at one by one.
+many digits, bytes that are no UTF-8) are the rows of that batch looked at one by one.
 """
 
 from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,7 +16,7 @@ import pyarrow as pa
 import pyarrow.csv
 
 from mainstay.connectors.malformed import BadRecord
-from mainstay.connectors.postgres_columns import Column, composed, fitting, identifier, to_csv
+from mainstay.connectors.postgres_columns import Column, composed, fitting, identifier
 from mainstay.errors import SchemaError, SourceError
 from mainstay.schema import array_of, format_type
 
@@ -99,8 +100,8 @@ def from_csv(data: bytes, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def texts_of(data: bytes, names: Sequence[str]) -> pa.Table:
-    """The same, with every value as text."""
-    return _parsed(data, names, [pa.string()] * len(names))
+    """The same, with every value as the bytes of its text."""
+    return _parsed(data, names, [pa.binary()] * len(names))
 
 
 def _parsed(data: bytes, names: Sequence[str], types: Sequence[pa.DataType]) -> pa.Table:
@@ -132,8 +133,32 @@ def _decoded(column: pa.ChunkedArray, field: pa.Field) -> pa.Array:
     if pa.types.is_nested(data_type):
         values = [None if text is None else json.loads(text) for text in column.to_pylist()]
         return array_of(values, data_type, f"column {field.name!r}")
-    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.nulls(0, data_type)
+    array = pa.concat_arrays(column.chunks) if column.num_chunks else pa.nulls(0, data_type)
+    if pa.types.is_decimal(data_type):
+        _check_digits(array, field)
+    return array
 
+
+def _check_digits(array: pa.Array, field: pa.Field) -> None:
+    # The parser looks only at the digits after the point.
+    try:
+        array.validate(full=True)
+    except pa.ArrowInvalid as error:
+        raise SchemaError(f"column {field.name!r}: {error}") from error
+
+
+def _line_of(row: Sequence[bytes | None]) -> bytes:
+    """A row as a line of CSV, whatever bytes are in it."""
+    quoted = (b"" if value is None else b'"' + value.replace(b'"', b'""') + b'"' for value in row)
+    return b",".join(quoted) + b"\n"
+
+
+def _with_name(error: str, schema: pa.Schema) -> str:
+    """The parser's words, with the name of the column instead of its number."""
+    return _NUMBERED.sub(lambda found: f"column {schema.names[int(found[1])]!r}", error, count=1)
+
+
+_NUMBERED = re.compile(r"In CSV column #(\d+)")
 
 UNFIT = (pa.ArrowException, SchemaError, ValueError)
 
@@ -144,13 +169,14 @@ def sorted_out(
     """The rows that fit, and those that do not by their numbers."""
     good: list[pa.RecordBatch] = []
     bad: dict[int, BadRecord] = {}
-    for number in range(texts.num_rows):
-        (row,) = texts.slice(number, 1).combine_chunks().to_batches()
-        line = to_csv(row)
+    rows = zip(*(column.to_pylist() for column in texts.columns), strict=True)
+    for number, row in enumerate(rows):
+        line = _line_of(row)
         try:
             good.append(from_csv(line, schema))
         except UNFIT as error:
-            bad[number] = BadRecord(positions[number], str(error), line.rstrip(b"\n"))
+            told = _with_name(str(error), schema)
+            bad[number] = BadRecord(positions[number], told, line.rstrip(b"\n"))
     columns = pa.Table.from_batches(good, schema).combine_chunks().columns
     arrays = [
         pa.concat_arrays(column.chunks) if column.num_chunks else pa.nulls(0, column.type)

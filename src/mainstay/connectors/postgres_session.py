@@ -1,9 +1,8 @@
 """Sessions with a PostgreSQL server: how they are opened, limited in time, and broken off.
 
 Every call has a time limit, because nobody else can end one: when it is over the call fails, and
-whoever made it tries again. What a server refuses for good (a value that
-does not fit, a missing table) is an error that ends the attempt; all else may heal, and is an
-``UnavailableError``.
+whoever made it tries again. What a server refuses for good is an error that ends the attempt; all
+else may heal, and is an ``UnavailableError`` (``postgres_refusals``).
 """
 
 from __future__ import annotations
@@ -13,22 +12,29 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
+from mainstay.connectors.postgres_driver import driver
+from mainstay.connectors.postgres_dsn import problem_with, secrets_in
+from mainstay.connectors.postgres_refusals import is_final, is_refused_login, message
 from mainstay.errors import GraphError, MainstayError
+from mainstay.masking import masked
 from mainstay.runtime.connector import UnavailableError
 from mainstay.state.durations import seconds
 
 CONNECT_S = 10
+RAW = "SQL_ASCII"
+"""The encoding of a database that keeps whatever bytes it is given."""
 PAUSE_S = 0.5
 """How long a server that is away is left alone; nobody tells when it is back."""
 
 # Values are read and written as text: it has to mean the same on every server. What was
 # acknowledged must be durable, or a complete epoch could be lost with the server.
 _SETTINGS = """
+SET client_encoding = 'UTF8';
 SET TimeZone = 'UTC';
 SET DateStyle = 'ISO, YMD';
 SET bytea_output = 'hex';
@@ -39,41 +45,31 @@ WHERE current_setting('synchronous_commit') = 'off'
 """
 
 
-def driver() -> Any:
-    """The module ``psycopg``."""
-    try:
-        import psycopg
-    except ImportError as error:
-        raise GraphError(
-            f"PostgreSQL needs psycopg, which cannot be imported ({error}). Install it with "
-            "pip install 'mainstay[postgres]'."
-        ) from error
-    return psycopg
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Server:
     """Where a server is. The password is part of the DSN and must not get into messages."""
 
     dsn: str
     timeout_s: float
 
+    def __repr__(self) -> str:
+        return f"Server({self})"
+
     @staticmethod
     def checked(dsn: Any, timeout: str | float, where: str) -> Server:
         """The server that a job's author means; ``where`` is the class that was given it."""
-        psycopg = driver()
+        driver()
         if not isinstance(dsn, str) or not dsn.strip():
             raise GraphError(
-                f"{where}({dsn!r}): the first argument is how to connect, as in "
+                f"{where}: the first argument must be a text that says how to connect, as in "
                 '"postgresql://user@host/database" or "host=... dbname=...".'
             )
-        try:
-            psycopg.conninfo.conninfo_to_dict(dsn)
-        except psycopg.Error as error:
+        problem = problem_with(dsn)
+        if problem is not None:
             raise GraphError(
-                f"{where}: the connection string cannot be understood: {str(error).strip()}. Write "
+                f"{where}: the connection string cannot be understood: {problem}. Write "
                 '"postgresql://user@host/database" or "host=... dbname=...".'
-            ) from None
+            )
         return Server(dsn, seconds(timeout, "timeout", positive=True))
 
     def __str__(self) -> str:
@@ -109,8 +105,9 @@ class Server:
             "keepalives_count": 3,
             **given,
             "application_name": name,
+            "client_encoding": "UTF8",
         }
-        with reported(self, error):
+        with reported(self, error, is_refused_login):
             connection = _limited_connection().connect(**settings, autocommit=True)
             connection.limit_s = self.timeout_s
             session = Session(self, connection, name, error)
@@ -129,6 +126,8 @@ class Session:
         self.server = server
         self.name = name
         self.pid: int = connection.info.backend_pid
+        self.encoding: str = connection.info.parameter_status("server_encoding") or "UTF8"
+        """How the database keeps texts. They travel as UTF-8, whatever it is."""
         self.is_broken = False
         """Whether a call has failed or was cut off, so that the server may still be at it."""
         self._connection = connection
@@ -155,9 +154,10 @@ class Session:
             raise UnavailableError(f"{self.server}: transaction {name} was rolled back ({tag})")
 
     def ask(self, query: Any, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """The rows that a query gives."""
+        """The rows that a query gives. One with names in it has no values: "%" may be in a name."""
         with self.using():
-            return self._connection.execute(query, values).fetchall()  # type: ignore[no-any-return]
+            found = self._connection.execute(query, values or None).fetchall()
+        return found  # type: ignore[no-any-return]
 
     def copy_in(self, statement: Any, data: bytes) -> None:
         """``COPY ... FROM STDIN``."""
@@ -165,7 +165,17 @@ class Session:
             copy.write(data)
 
     def copy_out(self, statement: Any) -> bytes:
-        """``COPY ... TO STDOUT``."""
+        """``COPY ... TO STDOUT``. What a database without an encoding gives may be no UTF-8."""
+        if self.encoding != RAW:
+            return self._copy_out(statement)
+        # The server would refuse all rows for one text, and not say which.
+        statement = statement.as_bytes(self._connection)
+        self.run(f"SET client_encoding = '{RAW}'")
+        data = self._copy_out(statement)
+        self.run("SET client_encoding = 'UTF8'")
+        return data
+
+    def _copy_out(self, statement: Any) -> bytes:
         with self.using(), self._connection.cursor() as cursor, cursor.copy(statement) as copy:
             return b"".join(copy)
 
@@ -228,29 +238,20 @@ def _limited_connection() -> Any:
 
 
 @contextmanager
-def reported(server: Server, error: type[Exception]) -> Iterator[None]:
+def reported(
+    server: Server,
+    error: type[Exception],
+    is_refusal: Callable[[Exception], bool] = is_final,
+) -> Iterator[None]:
     """Turn the driver's errors into those that the runtime knows."""
-    psycopg = driver()
-    final = (
-        psycopg.DataError,
-        psycopg.IntegrityError,
-        psycopg.ProgrammingError,
-        psycopg.NotSupportedError,
-    )
     try:
         yield
-    except final as refused:
-        raise error(f"{server}: {message(refused)}") from refused
-    except psycopg.Error as broken:
-        raise UnavailableError(f"{server}: {message(broken)}") from broken
-
-
-def message(error: Exception) -> str:
-    """What the server says, in one line."""
-    diagnosis = getattr(error, "diag", None)
-    detail = diagnosis.message_detail if diagnosis is not None else None
-    text = " ".join(str(error).split())
-    return f"{text} ({detail})" if detail and detail not in text else text
+    except driver().Error as cause:
+        kind = error if is_refusal(cause) else UnavailableError
+        told = message(cause)
+        shown = masked(told, secrets_in(server.dsn))
+        # A traceback would show the driver's words.
+        raise kind(f"{server}: {shown}") from (cause if shown == told else None)
 
 
 def table_name(given: Any, where: str) -> tuple[str, ...]:

@@ -23,14 +23,15 @@ from typing import Any
 import pyarrow as pa
 
 from mainstay.connectors.postgres_columns import (
+    Column,
     check_columns,
     columns_of,
     composed,
     definitions,
     identifier,
     joined,
-    to_csv,
 )
+from mainstay.connectors.postgres_driver import driver
 from mainstay.connectors.postgres_fence import (
     Fence,
     define,
@@ -40,7 +41,8 @@ from mainstay.connectors.postgres_fence import (
     session_name,
     text_of,
 )
-from mainstay.connectors.postgres_session import Server, Session, driver, table_name
+from mainstay.connectors.postgres_session import Server, Session, table_name
+from mainstay.connectors.postgres_writing import copy_rows
 from mainstay.connectors.transactions import TransactionId, owner_of
 from mainstay.connectors.two_phase import TwoPhaseSink
 from mainstay.errors import FencedError, SinkError
@@ -83,7 +85,8 @@ class _Known:
     """What this process has seen of the server, and need not look at again."""
 
     tokens: dict[tuple[str, int], str] = field(default_factory=dict)
-    checked: set[pa.Schema] = field(default_factory=set)
+    columns: dict[pa.Schema, dict[str, Column]] = field(default_factory=dict)
+    """The table's, for each schema that was seen to fit."""
     has_slots: bool = False
 
 
@@ -136,7 +139,7 @@ class PostgresSink(TwoPhaseSink[Transaction]):
             transaction.schema = batch.schema
         names = joined(batch.schema.names)
         copy = composed("COPY {} ({}) FROM STDIN (FORMAT csv)", identifier(self.table), names)
-        session.copy_in(copy, to_csv(batch))
+        copy_rows(session, copy, batch, self._known.columns[batch.schema], self._where())
         transaction.rows += batch.num_rows
 
     def pre_commit(self, transaction: Transaction) -> bytes:
@@ -196,7 +199,7 @@ class PostgresSink(TwoPhaseSink[Transaction]):
         self._known.has_slots = True
 
     def _check_table(self, session: Session, schema: pa.Schema) -> None:
-        if schema in self._known.checked:
+        if schema in self._known.columns:
             return
         columns = columns_of(session, self.table)
         if columns is None and self.create:
@@ -210,7 +213,7 @@ class PostgresSink(TwoPhaseSink[Transaction]):
                 "schema with PostgresSink(..., create=True)."
             )
         check_columns(schema, columns, self._where())
-        self._known.checked.add(schema)
+        self._known.columns[schema] = columns
 
     # ------------------------------------------------------------ commits and recovery
 
@@ -240,10 +243,14 @@ class PostgresSink(TwoPhaseSink[Transaction]):
     def _is_in_ledger(self, session: Session, id: TransactionId) -> bool:
         query = composed(
             "SELECT EXISTS (SELECT FROM {} "
-            "WHERE owner = %s AND term = %s AND subtask = %s AND number = %s)",
+            "WHERE owner = {} AND term = {} AND subtask = {} AND number = {})",
             identifier(self._ledger),
+            id.owner,
+            id.attempt,
+            id.subtask,
+            id.number,
         )
-        return session.ask(query, [id.owner, id.attempt, id.subtask, id.number]) == [(True,)]
+        return session.ask(query) == [(True,)]
 
     def recover(self, recovery: SinkRecovery) -> None:
         owner, attempt = owner_of(recovery.lineage, recovery.uid), recovery.attempt

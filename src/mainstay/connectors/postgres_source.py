@@ -29,6 +29,7 @@ import pyarrow as pa
 from mainstay.api.options import whole_number
 from mainstay.connectors.malformed import Malformed, settle
 from mainstay.connectors.postgres_columns import Column, columns_of, composed, identifier
+from mainstay.connectors.postgres_driver import driver
 from mainstay.connectors.postgres_fence import text_of
 from mainstay.connectors.postgres_horizon import Horizon
 from mainstay.connectors.postgres_reading import (
@@ -40,7 +41,7 @@ from mainstay.connectors.postgres_reading import (
     sorted_out,
     texts_of,
 )
-from mainstay.connectors.postgres_session import Server, Session, driver, table_name
+from mainstay.connectors.postgres_session import Server, Session, table_name
 from mainstay.errors import GraphError, SourceError
 from mainstay.runtime.connector import Json, Polled, Source, Split, SplitReader
 from mainstay.schema import to_schema
@@ -49,6 +50,8 @@ from mainstay.state.durations import seconds
 INTEGERS = ("int2", "int4", "int8")
 TIMES = ("timestamp", "timestamptz")
 SESSION = "mainstay_source"
+_PLACES = pa.schema([("value", pa.string()), ("tie", pa.string())])
+"""The last two columns of what is fetched: they say where each row is."""
 _NUMBERED = re.compile(r"rows-(\d+)-to-(.*)")
 """The id of a range: the highest number has the highest end."""
 
@@ -146,7 +149,8 @@ class PostgresSource(Source):
                 raise SourceError(
                     f"{self.where()} has no column {name!r}; it has {', '.join(columns)}."
                 )
-        self._check_type(columns[self.column])
+        self.check_type(columns[self.column])
+        self.check_tie(columns)
         names = [name for name in (self.column, self.tie) if name is not None]
         if session.ask(_IS_UNIQUE, [text_of(self.table), names]) != [(True,)]:
             shown = ", ".join(f'"{name}"' for name in names)
@@ -157,7 +161,17 @@ class PostgresSource(Source):
             )
         return columns[self.column].type
 
-    def _check_type(self, column: Column) -> None:
+    def check_tie(self, columns: dict[str, Column]) -> None:
+        """Refuse a tie that may be null: such a row is neither before another nor behind it."""
+        if self.tie is not None and columns[self.tie].is_nullable:
+            raise SourceError(
+                f"{self.where()}: tie={self.tie!r} may be null, and rows with null there cannot be "
+                "put in order and would be passed over. Run ALTER TABLE "
+                f'{text_of(self.table)} ALTER COLUMN "{self.tie}" SET NOT NULL, or give tie= a '
+                "column that is never null, such as a primary key."
+            )
+
+    def check_type(self, column: Column) -> None:
         if column.type not in (*INTEGERS, *TIMES, "xid8"):
             raise SourceError(
                 f"{self.where()}: column {column.name!r} is {column.shown_type}. Give column= a "
@@ -242,10 +256,18 @@ class TableReader(SplitReader):
             self._session.close()
 
     def _type_of(self, session: Session) -> str:
-        columns = columns_of(session, self._source.table) or {}
-        if self._source.column not in columns:
-            raise SourceError(f"{self._source.where()} is gone, or has no such column any more.")
-        return columns[self._source.column].type
+        source = self._source
+        columns = columns_of(session, source.table) or {}
+        for name in filter(None, (source.column, source.tie)):
+            if name not in columns:
+                raise SourceError(
+                    f"{source.where()} is gone, or has no column {name!r} any more. Bring it back, "
+                    "or begin anew with another source."
+                )
+        # A job that goes on is not planned again, and the table may have been altered.
+        source.check_type(columns[source.column])
+        source.check_tie(columns)
+        return columns[source.column].type
 
     def _nothing(self) -> Polled:
         wait_s = self._horizon.next_look_in_s(self._source.poll_s, time.monotonic())
@@ -287,22 +309,31 @@ class TableReader(SplitReader):
     def _parsed(self, data: bytes) -> tuple[int, pa.RecordBatch | None]:
         """How many rows there are, and what becomes of them. Moves the offset behind the last."""
         source, width = self._source, len(self._source.rows)
-        # The last two columns say where each row is.
-        places = [pa.field("value", pa.string()), pa.field("tie", pa.string())]
-        schema = pa.schema([*source.rows, *places])
+        schema = pa.schema([*source.rows, *_PLACES])
         try:
-            whole = from_csv(data, schema)
-            batch = settle(source.malformed, whole.select(range(width)), {})
+            rows = from_csv(data, schema)
+            batch = settle(source.malformed, rows.select(range(width)), {})
+            whole = pa.Table.from_batches([rows]).select([width, width + 1])
+            whole = whole.rename_columns(_PLACES.names)
         except UNFIT:
-            whole = texts_of(data, schema.names)
-            values = whole.column(width).to_pylist()
-            batch = self._without_bad(whole.select(range(width)), values)
-        self._offset = [whole.column(width + n)[whole.num_rows - 1].as_py() for n in (0, 1)]
+            texts = texts_of(data, schema.names)
+            whole = pa.table([self._places(texts.column(width + n)) for n in (0, 1)], _PLACES)
+            batch = self._without_bad(texts.select(range(width)), whole.column("value"))
+        self._offset = [whole.column(name)[whole.num_rows - 1].as_py() for name in _PLACES.names]
         return whole.num_rows, batch if batch.num_rows else None
 
-    def _without_bad(self, texts: pa.Table, values: list[str]) -> pa.RecordBatch:
+    def _places(self, column: pa.ChunkedArray) -> pa.ChunkedArray:
+        try:
+            return column.cast(pa.string())
+        except pa.ArrowInvalid as error:
+            raise SourceError(
+                f"{self._source.where()}: the values of tie={self._source.tie!r} are no UTF-8 in a "
+                "database without an encoding, and cannot be an offset. Give tie= another column."
+            ) from error
+
+    def _without_bad(self, texts: pa.Table, values: pa.ChunkedArray) -> pa.RecordBatch:
         source = self._source
-        positions = [f"{source.where()}, {source.column} = {value}" for value in values]
+        positions = [f"{source.where()}, {source.column} = {value}" for value in values.to_pylist()]
         good, bad = sorted_out(texts, source.rows, positions)
         if source.malformed == "skip":
             self.skipped += len(bad)

@@ -31,8 +31,8 @@ from mainstay.connectors.postgres_columns import (
     definitions,
     identifier,
     joined,
-    to_csv,
 )
+from mainstay.connectors.postgres_driver import driver
 from mainstay.connectors.postgres_fence import (
     Fence,
     define,
@@ -41,13 +41,8 @@ from mainstay.connectors.postgres_fence import (
     session_name,
     text_of,
 )
-from mainstay.connectors.postgres_session import (
-    Server,
-    Session,
-    column_names,
-    driver,
-    table_name,
-)
+from mainstay.connectors.postgres_session import Server, Session, column_names, table_name
+from mainstay.connectors.postgres_writing import copy_rows
 from mainstay.connectors.transactions import owner_of
 from mainstay.errors import GraphError, SinkError
 from mainstay.runtime.connector import SinkContext, SinkRecovery
@@ -117,6 +112,7 @@ class PostgresUpserter(Upserter):
         self._session: Session | None = None
         self._term = 0
         self._staged: pa.Schema | None = None
+        self._columns: dict[str, Column] = {}
 
     def upsert(self, batch: pa.RecordBatch, order: Order) -> None:
         self._check_keys(batch)
@@ -127,7 +123,8 @@ class PostgresUpserter(Upserter):
         names = joined([*batch.schema.names, PLACE])
         copy = composed("COPY {} ({}) FROM STDIN (FORMAT csv)", identifier([STAGED]), names)
         places = pa.array(np.arange(batch.num_rows))
-        session.copy_in(copy, to_csv(batch.append_column(PLACE, places)))
+        rows = batch.append_column(PLACE, places)
+        copy_rows(session, copy, rows, self._columns, self._sink.where())
         session.run(self._merge(batch.schema, order))
         session.run("COMMIT")
 
@@ -206,8 +203,9 @@ class PostgresUpserter(Upserter):
     def _stage(self, session: Session, schema: pa.Schema) -> None:
         """See that the rows fit, and make the table that they are copied into."""
         sink = self._sink
-        check_columns(schema, self._columns(session, schema), sink.where())
-        self._check_guard(session)
+        self._columns = self._found_columns(session, schema)
+        check_columns(schema, self._columns, sink.where())
+        self._check_guard()
         staged = identifier([STAGED])
         session.run(composed("DROP TABLE IF EXISTS pg_temp.{}", staged))
         session.run(
@@ -223,7 +221,7 @@ class PostgresUpserter(Upserter):
         self._check_key(session, schema)
         self._staged = schema
 
-    def _columns(self, session: Session, schema: pa.Schema) -> dict[str, Column]:
+    def _found_columns(self, session: Session, schema: pa.Schema) -> dict[str, Column]:
         sink = self._sink
         columns = columns_of(session, sink.table)
         if columns is None and sink.create:
@@ -245,9 +243,8 @@ class PostgresUpserter(Upserter):
             joined(self._sink.key),
         )
 
-    def _check_guard(self, session: Session) -> None:
-        sink = self._sink
-        columns = columns_of(session, sink.table) or {}
+    def _check_guard(self) -> None:
+        sink, columns = self._sink, self._columns
         if sink.guard and (missing := [name for name in GUARD if name not in columns]):
             added = ", ".join(f"ADD COLUMN {name} bigint" for name in missing)
             raise SinkError(
@@ -255,6 +252,13 @@ class PostgresUpserter(Upserter):
                 f"Run ALTER TABLE {text_of(sink.table)} {added}; or do without them, with "
                 "PostgresUpsertSink(..., guard=False)."
             )
+        for column in (columns[name] for name in GUARD if sink.guard):
+            if column.type != "int8":
+                raise SinkError(
+                    f"{sink.where()}: column {column.name!r} is {column.shown_type}, which may not "
+                    f"hold how new a row is. Run ALTER TABLE {text_of(sink.table)} ALTER COLUMN "
+                    f"{column.name} TYPE bigint."
+                )
 
     def _check_key(self, session: Session, schema: pa.Schema) -> None:
         try:

@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from typing import Any
-from urllib.parse import SplitResult, urlsplit, urlunsplit
+from urllib.parse import SplitResult, urlsplit
 
 import pyarrow as pa
 
@@ -27,6 +27,7 @@ from mainstay.connectors.json_rows import json_rows
 from mainstay.connectors.soundness import UNWRITABLE
 from mainstay.connectors.write_ahead import Delivery, WriteAheadSink
 from mainstay.errors import GraphError, SinkError
+from mainstay.masking import masked, masked_url, secrets_of
 from mainstay.runtime.connector import UnavailableError
 from mainstay.spelling import did_you_mean
 from mainstay.state.durations import seconds
@@ -65,7 +66,7 @@ class Webhook(WriteAheadSink):
         timeout: str | float = "30s",
     ) -> None:
         self.url = url
-        self.shown_url = shown(url)
+        self.shown_url = masked_url(url)
         """How the service is called in errors and logs."""
         self.format = format
         self.batch_rows = batch_rows
@@ -139,7 +140,8 @@ class Webhook(WriteAheadSink):
             raise self._refused(response, answer)
 
     def _refused(self, response: http.client.HTTPResponse, answer: bytes) -> Exception:
-        shown = answer[:SHOWN_BYTES].decode(errors="replace")
+        text = answer[:SHOWN_BYTES].decode(errors="replace")
+        shown = masked(text, secrets_of(self.headers))
         told = f"{self.shown_url} answered {response.status} {response.reason}: {shown!r}"
         if response.status in RETRIED or response.status >= 500:
             self._closed_until = _clock() + _wait_s(response.headers.get("Retry-After"))
@@ -152,18 +154,6 @@ class Webhook(WriteAheadSink):
     def __getstate__(self) -> dict[str, Any]:
         """What is under way stays with the process that knows of it."""
         return {**self.__dict__, "_sent": {}, "_closed_until": 0.0}
-
-
-def shown(url: Any) -> str:
-    """A URL without what may be secret in it: who calls, and what is asked."""
-    try:
-        parts = urlsplit(url) if isinstance(url, str) else None
-    except ValueError:
-        parts = None
-    if parts is None:
-        return "a URL that is none" if isinstance(url, str) else repr(url)
-    place = parts.netloc.rpartition("@")[2]
-    return urlunsplit((parts.scheme, place, parts.path, "…" if parts.query else "", ""))
 
 
 def _parts_of(url: Any) -> SplitResult | None:
@@ -182,7 +172,7 @@ def _check_url(url: Any) -> None:
     parts = _parts_of(url)
     if parts is None:
         raise GraphError(
-            f"Webhook({shown(url)!r}): give the http or https URL of a service, as in "
+            f"Webhook({masked_url(url)!r}): give the http or https URL of a service, as in "
             '"https://example.com/orders", without spaces, and with other signs than those of '
             "ASCII written as %XX."
         )

@@ -23,7 +23,8 @@ from mainstay.drive.recoveries import Recoveries
 from mainstay.drive.restores import RestoreLog
 from mainstay.drive.scaling import Scaling
 from mainstay.drive.waited import JobStatus
-from mainstay.errors import JobFailedError, UserFunctionError, brief
+from mainstay.errors import JobFailedError, SavepointError, UserFunctionError, brief
+from mainstay.masking import refuse_login
 from mainstay.runtime.coordinator import Coordinator
 from mainstay.runtime.epochs import EpochRecord
 from mainstay.runtime.halting import Done
@@ -271,6 +272,7 @@ class JobHandle:
         savepoint may still be finished.
         """
         place = os.fspath(path)
+        refuse_login(place, SavepointError)
         self._ask(lambda done: self.coordinator.savepoint(place, done), timeout)
         return place
 
@@ -288,6 +290,7 @@ class JobHandle:
         of a bounded job: operators emit what they hold back.
         """
         place = None if path is None else os.fspath(path)
+        refuse_login(place or "", SavepointError)
         self._ask(lambda done: self.coordinator.stop(place, done, drain=drain), timeout)
         self._await_end(timeout)
         return place

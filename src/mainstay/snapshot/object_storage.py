@@ -17,6 +17,7 @@ from obstore import exceptions as failures
 from obstore.store import LocalStore, ObjectStore, from_url
 
 from mainstay.errors import OutcomeUnknownError, SnapshotStorageError
+from mainstay.masking import masked, refuse_login
 from mainstay.snapshot.listing import ListedStorage, StoredFile
 from mainstay.snapshot.storage import BytesLike, NotFound, Paths
 from mainstay.spelling import did_you_mean
@@ -43,6 +44,7 @@ _NOTHING_STORED = (
 
 def open_existing(url_or_path: str) -> ListedStorage:
     """The storage at a place that is only looked at: a local folder is not made if absent."""
+    refuse_login(url_or_path, SnapshotStorageError)
     scheme, separator, _ = url_or_path.partition("://")
     if not separator or scheme == "file":
         path = _path_of_file_url(url_or_path) if separator else url_or_path
@@ -55,6 +57,7 @@ def open_existing(url_or_path: str) -> ListedStorage:
 
 def open_storage(url_or_path: str) -> ObjectStorage:
     """The storage at a local path (made if absent) or a file, memory, s3, gs or az URL."""
+    refuse_login(url_or_path, SnapshotStorageError)
     scheme, separator, _ = url_or_path.partition("://")
     if not separator:
         return _open_folder(url_or_path, url_or_path)
@@ -285,4 +288,4 @@ def _cannot_open(name: str, error: Exception) -> SnapshotStorageError:
 
 def _first_line(error: Exception) -> str:
     # Obstore appends a dump of its internals below the first line.
-    return str(error).partition("\n")[0]
+    return masked(str(error).partition("\n")[0])

@@ -8,11 +8,15 @@ process holds a lock on its directory's ``owner`` file for as long as it lives, 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import shutil
+import stat
 import tempfile
 from pathlib import Path
 from typing import IO
+
+from mainstay.errors import SparkSetupError
 
 try:
     import fcntl
@@ -32,17 +36,35 @@ def new_directory(place: str | None, name: str) -> Path:
 
 
 def _own_directory(place: str | None) -> Path:
-    root = Path(place) if place is not None else Path(tempfile.gettempdir()) / NAME
+    root = Path(place) if place is not None else default_root()
     # A forked process must not take its parent's directory for its own.
     known = (os.getpid(), str(root))
     if known not in _OWN:
-        root.mkdir(parents=True, exist_ok=True)
+        if place is not None:
+            root.mkdir(parents=True, exist_ok=True)
         remove_leftovers(root)
         claimed = _claimed(root)
         # Several threads may come here at once; the directory of the first is that of all.
         if _OWN.setdefault(known, claimed) is not claimed:
             _remove_own(os.getpid(), *claimed)
     return _OWN[known][0]
+
+
+def default_root() -> Path:
+    """A directory of this user alone, below that of all users' temporary files."""
+    # Whoever owns the directory can put another in the place of one below it.
+    user = os.getuid() if hasattr(os, "getuid") else None
+    root = Path(tempfile.gettempdir()) / (NAME if user is None else f"{NAME}-{user}")
+    with contextlib.suppress(FileExistsError):
+        root.mkdir(mode=0o700)
+    found = root.lstat()
+    is_ours = user is None or (found.st_uid == user and not found.st_mode & 0o077)
+    if not (stat.S_ISDIR(found.st_mode) and is_ours):
+        raise SparkSetupError(
+            f"{root}, where RocksDB would keep state, is no directory of this user alone. Remove "
+            "it, or name another with RocksDB(directory=...)."
+        )
+    return root
 
 
 def _claimed(root: Path) -> tuple[Path, IO[bytes]]:
