@@ -100,9 +100,14 @@ def _parquet(path: str, schema: pa.Schema, batch_rows: int, skip: int) -> Iterat
 
 
 def _csv(path: str, schema: pa.Schema, batch_rows: int, skip: int) -> Iterator[pa.RecordBatch]:
-    if os.path.getsize(path) == 0:
-        return
     keep_empty = _has_null_lines(path)
+    with open_text(path) as file:
+        first = list(islice(csv_records(file, keep_empty=keep_empty), 2))
+    if len(first) < 2:
+        # Arrow takes a file without rows for damaged, unless its header ends in a line end.
+        for header in first:
+            _check_columns(schema, _names(header))
+        return
     with pa.input_stream(path, compression="detect") as stream:
         batches = pa.csv.open_csv(stream, **_csv_options(schema, _CSV_BLOCK_BYTES, keep_empty))
         for batch in _after(skip, batches):
@@ -122,7 +127,9 @@ def _has_null_lines(path: str) -> bool:
 
 
 def _names(header: Record) -> list[str]:
-    return pa.csv.read_csv(io.BytesIO(header.raw)).column_names  # type: ignore[no-any-return]
+    # A header that is the last line may have no end of line, without which Arrow sees none.
+    whole = io.BytesIO(header.raw + b"\n")
+    return pa.csv.read_csv(whole).column_names  # type: ignore[no-any-return]
 
 
 def _csv_options(schema: pa.Schema, block_bytes: int, keep_empty: bool) -> dict[str, Any]:

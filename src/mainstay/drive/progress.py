@@ -74,11 +74,12 @@ class ProgressLine:
         return "  ".join([*parts, *map(str, self._job.problems()), *self._silent(now)])
 
     def _silent(self, now: float) -> list[str]:
-        """Operators that emit nothing, after some seconds; a filter is no reason to worry."""
+        """Operators that emit nothing, after some seconds. Whether they should is not known while
+        the job runs; a filter is not even mentioned."""
         self._began = now if self._began is None else self._began
         if now - self._began < SILENT_S:
             return []
-        return [str(each) for each in self._job.silent() if not each.may_be]
+        return [each.figures for each in self._job.silent() if not each.may_be]
 
     def end(self) -> None:
         if self._is_shown and self._at is not None:

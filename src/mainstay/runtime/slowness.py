@@ -135,7 +135,8 @@ def _shown(seconds: float) -> str:
 class Silent:
     """An operator that took rows and emitted none, although somebody would take them.
 
-    A filter may do so (``may_be``); a function that does has perhaps forgotten its ``yield``.
+    A filter, or the stream of malformed records, may do so (``may_be``); a function that does has
+    perhaps forgotten its ``yield``.
     """
 
     uid: str
@@ -144,7 +145,11 @@ class Silent:
 
     def __str__(self) -> str:
         hint = "" if self.may_be else "; does its function lack a yield or a return?"
-        return f"{self.uid!r}: 0 rows out of {self.rows:,} in{hint}"
+        return f"{self.figures}{hint}"
+
+    @property
+    def figures(self) -> str:
+        return f"{self.uid!r}: 0 rows out of {self.rows:,} in"
 
 
 def silent(job: JobSpec, metrics: Mapping[Subtask, TaskMetrics]) -> list[Silent]:
@@ -160,7 +165,8 @@ def silent(job: JobSpec, metrics: Mapping[Subtask, TaskMetrics]) -> list[Silent]
         ]
         rows, emitted = sum(count[0] for count in counts), sum(count[1] for count in counts)
         if rows and not emitted:
-            found.append(Silent(operator.uid, rows, operator.name.startswith("filter")))
+            may_be = operator.name.startswith(("filter", "malformed"))
+            found.append(Silent(operator.uid, rows, may_be))
     return found
 
 

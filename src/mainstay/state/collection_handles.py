@@ -14,6 +14,7 @@ from mainstay.errors import StateTypeError
 from mainstay.schema.transpose import shown
 from mainstay.state.declaration import StateInfo
 from mainstay.state.freezing import NAN
+from mainstay.state.hints import Hinting
 from mainstay.state.keyed import (
     ABSENT,
     KeyContext,
@@ -28,7 +29,7 @@ from mainstay.state.keyed import (
 from mainstay.state.values import PICKLED
 
 
-class ListHandle:
+class ListHandle(Hinting):
     """Stands in for a ``ListState``. A key of which nothing is kept has an empty list."""
 
     __slots__ = ("_context", "_freeze", "_table", "_thaw", "info")
@@ -91,7 +92,7 @@ class ListHandle:
             self._table.delete(key)
 
 
-class MapHandle:
+class MapHandle(Hinting):
     """Stands in for a ``MapState``: a dictionary of the current key's entries.
 
     Equality and identity are those of the handle, not of the entries: compare ``dict(state)``.

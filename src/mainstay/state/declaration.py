@@ -66,6 +66,8 @@ class StateDeclaration:
 
     kind: ClassVar[str]
     keyed: ClassVar[bool] = True
+    changed_by: ClassVar[str] = "update(value)"
+    """How its value is changed, for messages."""
 
     def __init__(
         self,
@@ -83,6 +85,19 @@ class StateDeclaration:
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
+
+    def __set__(self, function: Any, value: Any) -> None:
+        # There is no __get__, so that reading the attribute finds the handle of the instance.
+        if isinstance(value, StateDeclaration):
+            # A declaration out of place, which is refused with its own remedy.
+            vars(function)[self.name] = value
+            return
+        raise MainstayError(
+            f"{type(function).__name__}.{self.name} is a {type(self).__name__}: assigning to it "
+            f"would put a plain value in its place, which belongs to no key and is in no snapshot. "
+            f"Write self.{self.name}.{self.changed_by} to change it, self.{self.name}.get() to "
+            "read it."
+        )
 
     def info(self) -> StateInfo:
         return StateInfo(
@@ -133,6 +148,7 @@ class ListState(StateDeclaration):
     """A list per key; appending does not read what is there."""
 
     kind = "list"
+    changed_by = "add(value)"
 
     def get(self) -> list[Any]:
         """A copy of the list, empty where nothing is stored."""
@@ -167,6 +183,7 @@ class MapState(StateDeclaration):
     """
 
     kind = "map"
+    changed_by = "put(key, value)"
 
     def __init__(
         self,
@@ -257,6 +274,7 @@ class ReducingState(StateDeclaration):
     """One value per key, folded with an associative function as values are added."""
 
     kind = "reducing"
+    changed_by = "add(value)"
 
     def __init__(
         self,
@@ -287,6 +305,7 @@ class AggregatingState(StateDeclaration):
     """One accumulator per key; what is added and what is read may be of other types."""
 
     kind = "aggregating"
+    changed_by = "add(value)"
 
     def __init__(
         self,
@@ -328,6 +347,7 @@ class OperatorListState(StateDeclaration):
     """
 
     kind = "operator-list"
+    changed_by = "add(value)"
     keyed = False
 
     def __init__(

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, NoReturn, Protocol
 from mainstay.errors import MainstayError, StateTypeError
 from mainstay.schema.transpose import shown
 from mainstay.state.declaration import StateInfo
+from mainstay.state.hints import Hinting
 from mainstay.state.values import ValueType
 
 
@@ -105,7 +106,7 @@ class MapTable(Protocol):
     def delete(self, key: Any) -> None: ...
 
 
-class ValueHandle:
+class ValueHandle(Hinting):
     """Stands in for a ``ValueState``. ``get`` and ``update`` are the backend's own functions."""
 
     __slots__ = ("_context", "_table", "get", "info", "update")

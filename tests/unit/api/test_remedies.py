@@ -114,3 +114,51 @@ def test_map_gives_one_row_for_a_row_and_says_what_gives_more_or_fewer(
 
     with pytest.raises(MainstayError, match=said):
         run(build)
+
+
+# ---------------------------------------------------------------- states
+
+
+def counted(process: Any) -> Any:
+    class Counts(ms.KeyedProcess):
+        n = ms.ValueState("long")
+        pages = ms.ListState("string")
+
+    Counts.process = process  # type: ignore[method-assign]
+
+    def build(env: Any) -> None:
+        rows = env.source(ms.connectors.Rows("k string", [("a",), ("b",)]), uid="in").key_by("k")
+        rows.process(Counts(), "k string, n long", uid="n").sink(ms.connectors.Memory(), uid="out")
+
+    return run(build)
+
+
+def assigned(self: Any, row: Any, ctx: Any) -> Any:
+    self.n = 1
+    yield ctx.key, self.n
+
+
+def appended(self: Any, row: Any, ctx: Any) -> Any:
+    self.pages.append("p")
+
+
+def put(self: Any, row: Any, ctx: Any) -> Any:
+    self.n.put(1)
+
+
+def handed_out(self: Any, row: Any, ctx: Any) -> Any:
+    yield ctx.key, self.n
+
+
+@pytest.mark.parametrize(
+    ("process", "said"),
+    [
+        (assigned, r"Counts\.n is a ValueState.*Write self\.n\.update\(value\) to change it"),
+        (appended, r"a ListState has no 'append'\. Write add\(value\)\."),
+        (put, r"a ValueState has no 'put'\. Write update\(value\)\."),
+        (handed_out, r"a ValueState; get\(\) gives its value"),
+    ],
+)
+def test_a_state_that_is_taken_for_a_value_says_how_it_is_used(process: Any, said: str) -> None:
+    with pytest.raises(MainstayError, match=said):
+        counted(process)

@@ -638,3 +638,25 @@ def test_a_job_over_files_gives_every_row_once_in_spite_of_crashes(tmp_path: Pat
         assert sorted(result.output("out")) == [(name, n) for name in "abc" for n in range(200)]
         restored += sum(record.restored_from is not None for record in result.attempts)
     assert restored > 0, "no seed crashed after an epoch: the test shows nothing"
+
+
+@pytest.mark.parametrize("malformed", ["fail", "skip"])
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("f.csv", b""),
+        ("f.csv", b"a,b"),
+        ("f.csv", b"a,b\n"),
+        ("f.csv", b"a,b\r\n\r\n"),
+        ("f.csv.gz", gzip.compress(b"")),
+        ("f.csv.gz", gzip.compress(b"a,b")),
+    ],
+)
+def test_a_csv_without_rows_is_read_as_such(
+    tmp_path: Path, name: str, data: bytes, malformed: str
+) -> None:
+    (tmp_path / name).write_bytes(data)
+    source = Files(tmp_path, schema="a string, b long", malformed=malformed)
+    reader = source.read(source.plan(frozenset())[0], None)
+    while not (polled := reader.poll(10)).finished:
+        assert polled.batch is None

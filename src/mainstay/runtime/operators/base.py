@@ -139,5 +139,5 @@ def bind_states(function: Any, context: OperatorContext) -> None:
     handles: dict[str, Any] = dict(context.lists)
     if context.keyed is not None:
         handles.update(context.keyed.handles)
-    for name, handle in handles.items():
-        setattr(function, name, handle)
+    # Not by assignment, which a declaration refuses.
+    vars(function).update(handles)
