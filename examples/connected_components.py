@@ -55,10 +55,15 @@ if __name__ == "__main__":
     edges = ms.connectors.Rows("a long, b long", [(1, 2), (2, 3), (7, 8), (3, 4), (9, 8)])
     out = ms.connectors.Memory()
     env = ms.Environment(
-        spark="embedded", snapshots=ms.Snapshots("./snapshots", every="1s"), restore="latest-or-new"
+        spark="embedded",
+        snapshots=ms.Snapshots("./components-snapshots", every="1s"),
+        restore="latest-or-new",
     )
     build(env, edges, out)
-    print(env.start("components").wait(progress=False))
+    job = env.start("components")
+    print(job.wait(progress=False))
+    for line in job.restored:
+        print(line)
     labels = {}
     for node, label in out.rows():
         labels[node] = min(label, labels.get(node, label))
