@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib.util import find_spec
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import mainstay
 from mainstay.errors import MainstayError, SparkSetupError
 
+WIDE = 160
 MISSING = (
     "the mainstay command needs {name}, which is not installed. Install it with: "
     "pip install 'mainstay[cli]'"
@@ -36,6 +38,14 @@ def _require_spark(option: str) -> None:
             "Spark is not installed. Install it with: pip install 'mainstay[cli,spark]', or run "
             f"without it: {option}."
         )
+
+
+def _console() -> Any:
+    """Where there is no terminal, tables are as wide as they need to be to be read."""
+    from rich.console import Console
+
+    is_free = not sys.stdout.isatty() and "COLUMNS" not in os.environ
+    return Console(width=WIDE if is_free else None)
 
 
 def _app() -> Any:
@@ -123,7 +133,7 @@ def _app() -> Any:
             return yes or typer.confirm(question, err=True)
 
         request = Request(epoch, verify, orphans, remove_orphans, history, as_json)
-        is_sound = run_snapshots(Console(), path, request, confirm)
+        is_sound = run_snapshots(_console(), path, request, confirm)
         raise typer.Exit(0 if is_sound else 1)
 
     return app
