@@ -190,7 +190,9 @@ class ChangingRun(Run):
             if before is None or not says_how:
                 raise
         self.program = before
-        self.stage(before.parallelism, replace(settings, crashes=0, stop_at_step=0))
+        # A stop that drains takes epochs before its last: none of them is to end the stage.
+        stopped = replace(settings, crashes=0, stop_at_step=0, stop_after_epochs=None)
+        self.stage(before.parallelism, stopped)
         assert not in_flight_units(self.storage), "the last epoch holds in-flight rows"
         self.program = program
         return self.stage(program.parallelism, settings)

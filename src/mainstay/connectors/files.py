@@ -150,7 +150,7 @@ class Files(Source):
 
     def plan(self, seen: frozenset[str]) -> Sequence[Split]:
         began_at = monotonic()
-        found = self._found(SourceError, is_begun=bool(seen))
+        found = self._found(SourceError, seen)
         took_s = monotonic() - began_at
         self.replan_s = max(REPLAN_S, took_s / LISTING_SHARE)
         found = self._as_spelled_before(found, seen)
@@ -195,21 +195,33 @@ class Files(Source):
         """What tells a file that was read to its end from another, without reading all of it."""
         return _mark_of(self._place_of(name), stamp.size_bytes) if self.bounded else None
 
-    def _found(self, error: type[Exception], *, is_begun: bool = False) -> dict[str, bool]:
+    def _found(self, error: type[Exception], seen: frozenset[str] = frozenset()) -> dict[str, bool]:
         """The files there are, and of each whether it is known to be whole.
 
-        Once files were read they may be removed: there need not be any then.
+        Once files were read they may be removed: there need not be any then. Where their directory
+        is gone as well, it is more likely that the path is wrong or a disk is not mounted.
         """
         found: dict[str, bool] = {}
         for path in self.paths:
             matches = dict(_files_of(path, self.directory))
-            if not matches and self.bounded and not is_begun:
+            is_wrong = not seen or not os.path.isdir(self._directory_of(path, seen))
+            if not matches and self.bounded and is_wrong:
                 raise error(
                     f"no file matches {path!r} (in {self.directory!r}). Correct the path, or leave "
                     "it out if there may be no such file."
                 )
             found |= matches
         return found
+
+    def _directory_of(self, path: str, seen: frozenset[str]) -> str:
+        """The directory that a path is, or that its files are in."""
+        fixed = os.path.normpath(os.path.join(self.directory, path))
+        inside = os.path.join(fixed, "")
+        if any(self._path_of(name).startswith(inside) for name in seen):
+            return fixed
+        while has_magic(fixed):
+            fixed = os.path.dirname(fixed)
+        return fixed if has_magic(path) else os.path.dirname(fixed)
 
     def _as_spelled_before(self, found: dict[str, bool], seen: frozenset[str]) -> dict[str, bool]:
         """The files by the names under which an earlier start has read them, where one has."""

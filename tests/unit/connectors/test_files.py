@@ -660,3 +660,16 @@ def test_a_csv_without_rows_is_read_as_such(
     reader = source.read(source.plan(frozenset())[0], None)
     while not (polled := reader.poll(10)).finished:
         assert polled.batch is None
+
+
+@pytest.mark.parametrize("path", ["in", "in/*.csv", "in/**/*.csv", "in/a.csv"])
+def test_files_that_were_read_may_go_but_not_their_directory(tmp_path: Path, path: str) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.csv").write_text("a\nx\n")
+    source = Files(str(tmp_path / path), schema="a string")
+    seen = frozenset(split.id for split in source.plan(frozenset()))
+    (tmp_path / "in" / "a.csv").unlink()
+    assert not source.plan(seen)
+    (tmp_path / "in").rmdir()
+    with pytest.raises(SourceError, match="no file matches"):
+        source.plan(seen)
