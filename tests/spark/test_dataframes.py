@@ -114,7 +114,7 @@ def test_a_batch_dataframe_gives_what_spark_itself_sums(
     sums = df.groupBy("k").sum("n").collect()
     assert totals(sink.rows()) == {row["k"]: row["sum(n)"] for row in sums}
     check_each_once(sink.rows(), range(20_000))
-    again = started(numbers_of(spark, 30_000), tmp_path / "job", Total(), sink, restore="latest")
+    again = started(numbers_of(spark, 20_000), tmp_path / "job", Total(), sink, restore="latest")
     assert (again.wait(PATIENCE_S), again.attempts()) == ("finished", [])
     assert "no new input since" in again.restored[0]
     assert "a batch DataFrame is read once" in again.restored[1]

@@ -50,6 +50,8 @@ class _Process:
 class EmbeddedJob(JobHandle):
     """A job that runs in a thread of this process."""
 
+    runs_functions = True
+
     def __init__(
         self,
         name: str,

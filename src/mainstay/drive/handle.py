@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from html import escape
-from typing import NoReturn, TextIO
+from typing import ClassVar, NoReturn, TextIO
 
 from mainstay.drive.background import end_threads
 from mainstay.drive.clock import SystemClock
@@ -51,6 +51,8 @@ class JobHandle:
     """Runs ``_loop`` on a thread until the coordinator is done, then ``_close``."""
 
     coordinator: Coordinator
+    runs_functions: ClassVar[bool] = False
+    """Whether the author's functions are called on the thread of the loop."""
 
     def __init__(self, name: str, scaling: Scaling) -> None:
         self.name = name
@@ -224,6 +226,8 @@ class JobHandle:
 
     def _look_for_standstill(self) -> None:
         """Say where the author's code is that the job's only thread has not come back from."""
+        if not self.runs_functions:
+            return
         waited_s = time.monotonic() - self._passed_at
         if waited_s < STUCK_S or self._is_stuck:
             self._is_stuck = self._is_stuck and waited_s >= STUCK_S

@@ -212,7 +212,7 @@ class Coordinator:
         self._hurry()
         if not self.status.is_final:
             self._stop(str(error))
-            self._fail_job(error, "somebody else ended it")
+            self._fail_job(error, "it is outside what an attempt could mend")
 
     def _hurry(self) -> None:
         """What has come to its end but for the closing of functions has come to its end."""
