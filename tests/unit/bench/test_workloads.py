@@ -70,7 +70,7 @@ def test_the_running_totals_of_a_batch_are_those_of_a_loop() -> None:
 
     function = RunningTotals()
     state = State()
-    object.__setattr__(function, "total", state)
+    vars(function)["total"] = state
     found = function.process(Grouped(), None)
     assert found.to_pydict() == {"key": [4, 4, 9, 9, 9], "total": [1, 3, 103, 107, 112]}
     assert state.put == ((4, 9), [3, 112])
