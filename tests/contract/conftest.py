@@ -222,4 +222,4 @@ def open_backend(request: pytest.FixtureRequest) -> Iterator[OpenBackend]:
     opening = OpenBackend(IMPLEMENTATIONS[request.param])
     yield opening
     for member in opening.opened:
-        member.close()
+        member.release()
