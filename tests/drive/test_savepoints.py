@@ -39,7 +39,7 @@ def test_rescaled_stopped_moved_and_restored_elsewhere(tmp_path: Path) -> None:
 
 
 def test_a_savepoint_of_a_running_job_is_the_beginning_of_another(tmp_path: Path) -> None:
-    ledger = LedgerJob(tmp_path, count=6_000, per_second=1_500.0)
+    ledger = LedgerJob(tmp_path, count=12_000, per_second=1_500.0)
     job = ledger.start()
     pids = await_attempt(job, 1, 3)
     path = job.savepoint(tmp_path / "saved", PATIENCE_S)
@@ -50,11 +50,11 @@ def test_a_savepoint_of_a_running_job_is_the_beginning_of_another(tmp_path: Path
     ledger.check()
 
     (tmp_path / "fork").mkdir()
-    fork = LedgerJob(tmp_path / "fork", count=6_000, per_second=3_000.0, workers=2)
+    fork = LedgerJob(tmp_path / "fork", count=12_000, per_second=4_000.0, workers=2)
     assert fork.start(origin=path).wait(PATIENCE_S) == "finished"
     state = committed_state(open_storage(fork.directory), fork.spec, "ledger", "seen")
     assert {key: sorted(ids) for key, ids in state.items()} == fork.expected()
-    assert 0 < len(fork.shelf.ids()) < 6_000, "what the first job had put out is not put out again"
+    assert 0 < len(fork.shelf.ids()) < 12_000, "what the first job had put out is not put out again"
     assert len(state) == KEYS
 
 
