@@ -12,7 +12,7 @@ import pytest
 from mainstay.errors import SavepointError
 from mainstay.snapshot.object_storage import open_storage
 from mainstay.testing.inspect import committed_state
-from tests.drive.ledger import KEYS, PATIENCE_S, LedgerJob, await_attempt
+from tests.drive.ledger import KEYS, PATIENCE_S, LedgerJob, await_attempt, await_until
 
 
 def test_rescaled_stopped_moved_and_restored_elsewhere(tmp_path: Path) -> None:
@@ -42,6 +42,7 @@ def test_a_savepoint_of_a_running_job_is_the_beginning_of_another(tmp_path: Path
     ledger = LedgerJob(tmp_path, count=12_000, per_second=1_500.0)
     job = ledger.start()
     pids = await_attempt(job, 1, 3)
+    await_until(lambda: bool(ledger.shelf.ids()), "some rows are committed")
     path = job.savepoint(tmp_path / "saved", PATIENCE_S)
     with pytest.raises(SavepointError, match=r"something at .* already"):
         job.savepoint(path, PATIENCE_S)
