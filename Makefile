@@ -15,7 +15,10 @@ CODE := $(wildcard src tests benchmarks examples)
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
 
-demo: $(STAMP) ## run the demonstration
+# What the README installs is enough for it, and is not installed again.
+demo: ## run the demonstration
+	@{ test ! -e $(STAMP) && $(BIN)/python -c 'import mainstay.demo, pyspark' 2>/dev/null; } \
+	    || $(MAKE) --no-print-directory $(STAMP)
 	$(BIN)/python -m mainstay.demo
 
 # What is left out runs for long, measures, or starts a JVM; two processes are what two cores hold.

@@ -24,12 +24,12 @@ import pyarrow as pa
 import mainstay as ms
 from benchmarks.report import Size, Table, count, millis
 from mainstay.connectors import Generate, Memory, Rows
-from mainstay.runtime.coordinator import Coordinator
+from mainstay.runtime.coordinator.coordinator import Coordinator
+from mainstay.runtime.deployment import Deployment
 from mainstay.runtime.messages import Acknowledge, Attempt, Epoch, Ready, Trigger
 from mainstay.runtime.options import JobOptions, RestartOptions, RestoreOptions, SnapshotOptions
 from mainstay.runtime.ports import Ports
 from mainstay.runtime.spec import JobSpec
-from mainstay.runtime.worker import Deployment
 from mainstay.snapshot.manifest import FileRef, SegmentRef, SubtaskState
 from mainstay.snapshot.memory_storage import MemoryStorage
 from mainstay.testing.simulation import SimulatedClock

@@ -19,12 +19,12 @@ import mainstay as ms
 from benchmarks.bench_worker import SOURCE_UID, BenchWorker, Counting, Endless
 from benchmarks.report import Size, Table, count, median
 from mainstay.runtime.operators.aggregate import GATHERED_ROWS
-from mainstay.runtime.partition import ByKeyGroup
 from mainstay.runtime.spec import KeySpec
+from mainstay.runtime.worker.partition import ByKeyGroup
 from mainstay.snapshot.object_storage import open_storage
 from mainstay.state.accumulating import accumulating
 from mainstay.state.aggregates import Aggregate, aggregation_of
-from mainstay.state.backends.heap_columns import HeapColumns
+from mainstay.state.backends.heap.columns import HeapColumns
 from mainstay.state.grouping import Grouper
 from mainstay.state.values import ValueType
 

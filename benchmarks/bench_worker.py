@@ -19,6 +19,7 @@ import pyarrow as pa
 from mainstay.connectors import Polled, Sink, SinkContext, SinkWriter, Source, Split, SplitReader
 from mainstay.drive.background import Report, ThreadBackground
 from mainstay.drive.clock import SystemClock
+from mainstay.runtime.deployment import Deployment
 from mainstay.runtime.messages import (
     Acknowledge,
     AssignSplits,
@@ -32,7 +33,7 @@ from mainstay.runtime.messages import (
 )
 from mainstay.runtime.ports import Ports
 from mainstay.runtime.spec import JobSpec
-from mainstay.runtime.worker import Deployment, Worker
+from mainstay.runtime.worker.worker import Worker
 from mainstay.snapshot.storage import Storage
 
 ATTEMPT = Attempt(1)

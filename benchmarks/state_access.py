@@ -12,7 +12,7 @@ from typing import Any
 
 import mainstay as ms
 from benchmarks.report import Size, Table, median
-from mainstay.state.backends.heap import HeapBackend
+from mainstay.state.backends.heap.backend import HeapBackend
 from mainstay.state.declaration import StateDeclaration
 from mainstay.state.keyed import KeyContext
 from mainstay.state.values import ValueType

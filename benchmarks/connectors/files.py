@@ -33,8 +33,8 @@ from mainstay.connectors import (
     Split,
     SplitReader,
 )
-from mainstay.connectors.file_sink import FileSink
-from mainstay.connectors.json_rows import json_rows
+from mainstay.connectors.files.sink import FileSink
+from mainstay.connectors.formats.json_rows import json_rows
 from mainstay.schema import to_schema
 
 ROWS = 1_000_000

@@ -22,7 +22,7 @@ import pyarrow.csv
 from benchmarks.connectors.files import BATCH, SCHEMA, Counting, Given, job, orders
 from benchmarks.report import Table, add_beside, write_report
 from mainstay.connectors.postgres import PostgresSink, PostgresSource, PostgresUpsertSink
-from mainstay.connectors.postgres_columns import to_csv
+from mainstay.connectors.postgres.columns import to_csv
 from tests.services.postgres import PostgresServer
 
 ROWS = 200_000

@@ -30,8 +30,8 @@ from pyspark.sql.datasource import (
 from benchmarks.connectors.files import BATCH, SCHEMA, Counting, Given, job, orders
 from benchmarks.report import Table, add_beside, write_report
 from mainstay.spark import pyspark_sink, pyspark_source
-from mainstay.spark.data_source_rows import to_batches, to_rows
-from mainstay.spark.data_source_schema import columns_of
+from mainstay.spark.sources.rows import to_batches, to_rows
+from mainstay.spark.sources.schema import columns_of
 
 ROWS = 300_000
 REPEATS = 3

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from benchmarks.ours.visits import PageTotals, checked, loaded_job
 from benchmarks.report import median
 from mainstay.bench.running import Window, observe
-from mainstay.runtime.epochs import EpochRecord
+from mainstay.runtime.coordinator.epochs import EpochRecord
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,17 @@ from mainstay.api.environment import Environment
 from mainstay.api.expressions import Column, col, lit
 from mainstay.api.functions import CoKeyedProcess, KeyedBatchProcess, KeyedProcess, Process
 from mainstay.api.job import Job
+from mainstay.api.keyed_stream import KeyedStream
 from mainstay.api.options import Restart, Snapshots
-from mainstay.api.stream import KeyedStream, Stream
+from mainstay.api.stream import Stream
 from mainstay.api.watermark import Watermark
-from mainstay.runtime.epochs import EpochRecord
+from mainstay.runtime.coordinator.epochs import EpochRecord
+from mainstay.runtime.coordinator.slowness import Silent
 from mainstay.runtime.messages import Figures, TaskMetrics
-from mainstay.runtime.status import AttemptRecord, Problem, Recovery
+from mainstay.runtime.operators.keyed import GroupedBatch
+from mainstay.runtime.record_list import RecordList
+from mainstay.runtime.row_context import ProcessContext
+from mainstay.runtime.status import AttemptRecord, EpochStatus, Problem, Recovery
 from mainstay.state.declaration import (
     AggregatingState,
     ListState,
@@ -33,7 +38,9 @@ __all__ = [
     "Column",
     "Environment",
     "EpochRecord",
+    "EpochStatus",
     "Figures",
+    "GroupedBatch",
     "Job",
     "KeyedBatchProcess",
     "KeyedProcess",
@@ -44,10 +51,13 @@ __all__ = [
     "OperatorListState",
     "Problem",
     "Process",
+    "ProcessContext",
+    "RecordList",
     "Recovery",
     "ReducingState",
     "Restart",
     "RocksDB",
+    "Silent",
     "Snapshots",
     "Stream",
     "TaskMetrics",

@@ -90,8 +90,10 @@ def _app() -> Any:
 
     @app.command()
     def bench(
-        seconds: float = typer.Option(5.0, min=1.0, help="How long each workload is measured."),
-        parallelism: int = typer.Option(2, min=1, help="The number of workers."),
+        seconds: float = typer.Option(
+            5.0, min=1.0, help="How many seconds each workload is measured."
+        ),
+        parallelism: int = typer.Option(2, min=1, help="How many workers run."),
         without_spark: bool = typer.Option(
             False, "--without-spark", help="Run the workers as plain processes, without a JVM."
         ),
@@ -107,25 +109,34 @@ def _app() -> Any:
     @app.command()
     def snapshots(
         path: str = typer.Argument(
-            help="A job's snapshot directory or a savepoint: a folder, or an s3, gs or az URL."
+            help="A job's snapshot directory, or a savepoint: a folder or an s3, gs or az URL."
         ),
         epoch: str | None = typer.Option(
-            None, "--epoch", help="Show what an epoch holds: its number, or latest."
+            None, "--epoch", help="Show what this epoch holds: a number, or latest."
         ),
         verify: bool = typer.Option(
-            False, "--verify", help="Read every file that is needed and check it."
+            False, "--verify", help="Read every file of the kept epochs and check its checksum."
         ),
         history: int = typer.Option(
-            0, "--history", min=0, help="Show so many of the newest epochs, kept or not."
+            0,
+            "--history",
+            min=0,
+            metavar="N",
+            help="Show the newest N epochs, also those no longer kept.",
         ),
-        orphans: bool = typer.Option(False, "--orphans", help="List files that no epoch reaches."),
+        orphans: bool = typer.Option(
+            False, "--orphans", help="List files that no kept epoch needs."
+        ),
         remove_orphans: bool = typer.Option(
-            False, "--remove-orphans", help="List them, ask, and delete them."
+            False, "--remove-orphans", help="List orphans, ask, and delete them."
         ),
-        yes: bool = typer.Option(False, "--yes", help="Do not ask before deleting."),
-        as_json: bool = typer.Option(False, "--json", help="Print one JSON object."),
+        yes: bool = typer.Option(False, "--yes", help="Delete without asking."),
+        as_json: bool = typer.Option(False, "--json", help="Print everything as one JSON object."),
     ) -> None:
-        """Show what a snapshot directory or a savepoint holds, and whether it is whole."""
+        """Show what a snapshot directory or a savepoint holds, and whether it is complete.
+
+        Without options: the job, its attempts and the epochs that are kept.
+        """
         from mainstay.survey.command import Request, run_snapshots
 
         def confirm(question: str) -> bool:

@@ -4,15 +4,19 @@
 
     MainstayError
     ├── GraphError              the program is wrong: change it
-    │   └── SchemaError         a type or schema string is wrong
+    │   ├── SchemaError         a type or schema string is wrong, or a row does not fit it
+    │   └── KeywordError        a call has an argument that does not exist; a TypeError as well
     ├── StateTypeError          a value does not fit the declared state type
+    │   └── UnfitRowsError      rows of a DataFrame do not; says which (inspect/fitting.py)
     ├── UserFunctionError       code of the job's author raised; carries its traceback
     ├── RestoreError            what is stored does not fit what was asked for
     │   ├── HistoryExistsError  a fresh start was asked for in a directory with a history
+    │   ├── EpochGoneError      the epoch was complete once, and is not kept any more
     │   └── DamagedFileError    a stored file is missing, truncated or altered
     ├── SavepointError          a savepoint was not written; the job itself is not harmed
     ├── SnapshotStorageError    the storage did not do what it was asked; trying again may help
-    │   └── OutcomeUnknownError the storage may or may not have done it: ask before assuming
+    │   ├── OutcomeUnknownError the storage may or may not have done it: ask before assuming
+    │   └── NotFound            there is no such file; a finding (snapshot/storage.py)
     ├── FencedError             a newer attempt or leader owns the job: stop at once
     ├── LinkError               processes of the job cannot reach each other; the attempt ends
     ├── SparkSetupError         the Spark session cannot run the job as it is set up
@@ -20,7 +24,18 @@
     ├── SourceError             a source cannot be read
     ├── SinkError               a sink cannot be written
     ├── JobFailedError          the restart strategy gave up; the cause is attached
+    │   └── JobOverError        the job has ended, and cannot do what it was asked for
+    ├── NotLeadingError         another process leads the job: ask that one
     └── ProtocolError           a rule of the runtime was broken: a bug in Mainstay
+
+Not in the tree, because nobody gets them from a job:
+
+- ``UnavailableError`` (runtime/connector.py), a ``ConnectionError``: a connector raises it to be
+  tried again; ``job.problems()`` shows it.
+- ``DoesNotFitError`` (state/accumulating.py): its caller raises a ``StateTypeError`` that names the
+  operator.
+- ``TooLargeError`` (schema/sizes.py): its caller makes smaller batches.
+- ``StuckError`` (testing/simulation.py) is an ``AssertionError`` of the simulation.
 
 A message says what happened, to which named thing, and what to do next. Each error also says
 whether a restart may heal what it tells of (``is_final``): a job is not started again after one
@@ -33,7 +48,7 @@ import asyncio
 import pickle
 
 RAISED = (Exception, asyncio.CancelledError, GeneratorExit, SystemExit)
-"""What code of others may raise, and is reported. An interrupt is the user's, and is not."""
+"""What the machinery reports: operators may raise anything, and it is reported as theirs."""
 
 
 class MainstayError(Exception):
@@ -60,7 +75,14 @@ class GraphError(MainstayError):
 
 
 class SchemaError(GraphError):
-    """A schema or type declaration cannot be understood."""
+    """A schema or type declaration cannot be understood, or a row does not fit its schema."""
+
+    is_no_row: bool = False
+    """Whether something was given in the place of a row that is none, such as a bare value."""
+
+
+class KeywordError(GraphError, TypeError):
+    """A constructor or method has no argument of the name that it was given."""
 
 
 class StateTypeError(MainstayError, TypeError):
@@ -121,6 +143,10 @@ class HistoryExistsError(RestoreError):
     """A fresh start was asked for in a snapshot directory that has a history."""
 
 
+class EpochGoneError(RestoreError):
+    """The epoch that was asked for is not kept any more: newer ones have taken its place."""
+
+
 class DamagedFileError(RestoreError):
     """A file that a manifest names is missing, has another length, or another checksum."""
 
@@ -138,7 +164,7 @@ class OutcomeUnknownError(SnapshotStorageError):
 
 
 class FencedError(MainstayError):
-    """A newer attempt or leader has taken over; whoever gets this must stop."""
+    """A newer attempt or leader has taken over: the one that gets this must stop."""
 
 
 class LinkError(MainstayError):
@@ -173,7 +199,21 @@ class SinkError(MainstayError):
 
 
 class JobFailedError(MainstayError):
-    """The job ended in failure and will not be restarted."""
+    """The job ended in failure and will not be restarted.
+
+    The message names the class of what made it fail and says the same; ``original`` is that error
+    itself, where there is one.
+    """
+
+    original: Exception | None = None
+
+
+class JobOverError(JobFailedError):
+    """Something was asked of a job that has ended, however it did."""
+
+
+class NotLeadingError(MainstayError):
+    """Something was asked of a process on standby that only the leader of the job can do."""
 
 
 class ProtocolError(MainstayError):

@@ -1,17 +1,20 @@
 """Secrets in texts that people see: passwords in URLs and connection strings, tokens, settings.
 
-::
-
-    masked("postgresql://app:s3cret@db/shop")       # postgresql://app:***@db/shop
-    masked("host=db password='s3 cret'")            # host=db password=***
-    masked_settings({"sasl.password": "s3cret"})    # {'sasl.password': '***'}
+    >>> masked("postgresql://app:s3cret@db/shop")
+    'postgresql://app:***@db/shop'
+    >>> masked("host=db password='s3 cret'")
+    'host=db password=***'
+    >>> masked_settings({"sasl.password": "s3cret"})
+    {'sasl.password': '***'}
 
 All that shows such things goes through here. It hides too much rather than too little.
 """
 
 from __future__ import annotations
 
+import inspect
 import re
+import reprlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -46,7 +49,7 @@ def is_secret(name: str) -> bool:
 
 
 def masked(text: str, secrets: Iterable[str] = ()) -> str:
-    """A text without the secrets that can be told by their place, and without those given."""
+    """A text without the secrets that are known by their place, and without those given."""
     for secret in sorted(set(secrets), key=len, reverse=True):
         if len(secret) >= SHORTEST:
             text = text.replace(secret, MASK)
@@ -98,3 +101,64 @@ def refuse_login(url: str, error: type[Exception]) -> None:
 def has_login(url: str) -> bool:
     """Whether a URL has a password in it."""
     return _LOGIN.match(url) is not None
+
+
+# ---------------------------------------------------------------- one-line reprs
+
+
+_short = reprlib.Repr()
+_short.maxstring = _short.maxother = 60
+_short.maxlist = _short.maxtuple = _short.maxdict = 4
+_UNSET = object()
+
+
+def shown_settings(thing: Any) -> str:
+    """``Files(path='orders/*.jsonl')``: a class and those of its arguments that were set.
+
+    An argument is found by its name, also behind an underscore, and in parts that the object was
+    given them to. Those that it has made something else of are left out.
+    """
+    parameters = inspect.signature(type(thing)).parameters.values()
+    found = ((each, _setting(thing, each.name)) for each in parameters)
+    parts = [
+        f"{each.name}={_shown_value(each.name, value)}"
+        for each, value in found
+        if value is not _UNSET and not _is_default(value, each.default)
+    ]
+    return f"{type(thing).__name__}({', '.join(parts)})"
+
+
+def _setting(thing: Any, name: str, deep: bool = True) -> Any:
+    own = getattr(thing, "__dict__", None)
+    if own is None:
+        return getattr(thing, name, _UNSET)
+    for spelled in (name, f"_{name}"):
+        if spelled in own:
+            return own[spelled]
+    if not deep:
+        return getattr(thing, name, _UNSET)
+    parts = (part for part in own.values() if type(part).__module__.startswith("mainstay."))
+    held = (_setting(part, name, deep=False) for part in parts)
+    return next((value for value in held if value is not _UNSET and not callable(value)), _UNSET)
+
+
+def _is_default(value: Any, default: Any) -> bool:
+    if value is default or value is None or (isinstance(value, Mapping) and not value):
+        return True
+    return isinstance(value, str | int | float | bool) and bool(value == default)
+
+
+def _shown_value(name: str, value: Any) -> str:
+    if is_secret(name):
+        return MASK
+    if isinstance(value, str):
+        text = masked_url(value) if value.startswith(("http://", "https://")) else masked(value)
+        return _short.repr(text)
+    if isinstance(value, Mapping):
+        return masked(_short.repr(masked_settings(value)))
+    if hasattr(value, "names") and hasattr(value, "types"):  # a schema of Arrow
+        columns = zip(value.names, value.types, strict=True)
+        return _short.repr(", ".join(f"{column} {type_}" for column, type_ in columns))
+    if callable(value):
+        return getattr(value, "__name__", type(value).__name__)
+    return " ".join(masked(_short.repr(value)).split())

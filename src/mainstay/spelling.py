@@ -8,7 +8,11 @@ from typing import Any
 
 
 def did_you_mean(given: Any, known: Iterable[str]) -> str:
-    """`` Did you mean 'latest'?`` where a known word is close to what was given, or nothing."""
+    """A question where a known word is close to what was given, or nothing.
+
+    >>> did_you_mean("lastest", ["latest", "earliest"])
+    " Did you mean 'latest'?"
+    """
     if not isinstance(given, str):
         return ""
     words = {_plain(word): word for word in known}
@@ -24,3 +28,13 @@ def _plain(word: str) -> str:
 def one_of(known: Iterable[str]) -> str:
     """Words as a message lists them."""
     return ", ".join(map(repr, known))
+
+
+def unended(problem: object) -> str:
+    """What an error of another package says, without its full stop: a sentence goes on after it."""
+    return str(problem).strip().removesuffix(".")
+
+
+def counted(number: int, thing: str) -> str:
+    """``1 epoch``, ``2 epochs``."""
+    return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"

@@ -14,9 +14,9 @@ import pyarrow as pa
 import pytest
 
 from mainstay.connectors import SinkContext, SinkWriter
-from mainstay.connectors import delta_writer as writing
-from mainstay.connectors.delta import DeltaSink
-from mainstay.connectors.delta_files import Handle
+from mainstay.connectors.delta import writer as writing
+from mainstay.connectors.delta.files import Handle
+from mainstay.connectors.delta.sink import DeltaSink
 from mainstay.errors import GraphError, SinkError
 from mainstay.schema import rows_to_batch, to_schema
 from tests.drive.ledger import PATIENCE_S, Ids, await_until
@@ -92,7 +92,7 @@ def test_of_two_drivers_that_commit_an_epoch_the_table_refuses_one(
     stale = deltalake.DeltaTable(str(path))
     sink.commit_epoch(2, handles)
     with monkeypatch.context() as patched:
-        patched.setattr("mainstay.connectors.delta.open_table", lambda *_: stale)
+        patched.setattr("mainstay.connectors.delta.sink.open_table", lambda *_: stale)
         with pytest.raises(deltalake.exceptions.CommitFailedError):
             sink.commit_epoch(2, handles)
     sink.commit_epoch(2, handles)
@@ -280,7 +280,9 @@ def test_a_crash_at_every_edge_of_a_commit_loses_and_doubles_nothing(
         DeltaSink(path),
         point,
         tmp_path / "crashed",
-        within="mainstay.connectors.delta:_check_is_there" if point == "during_commit" else None,
+        within=(
+            "mainstay.connectors.delta.sink:_check_is_there" if point == "during_commit" else None
+        ),
         observe=lambda: ids(path),
     )
     source = Ids(1_500, 1_200.0)

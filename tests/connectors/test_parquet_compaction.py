@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from mainstay.connectors import Files, ParquetSink, SinkContext, SinkWriter, read_committed
-from mainstay.connectors import spark_log_compaction as compacting
-from mainstay.connectors.part_names import is_merged
-from mainstay.connectors.spark_file_log import SparkFileLog
+from mainstay.connectors.files import spark_log_compaction as compacting
+from mainstay.connectors.files.part_names import is_merged
+from mainstay.connectors.files.spark_log import SparkFileLog
 from mainstay.errors import GraphError, SourceError
 from mainstay.schema import rows_to_batch, to_schema
 from mainstay.snapshot.object_storage import open_storage
@@ -195,7 +195,7 @@ def test_a_driver_that_lives_on_after_its_successor_began_replaces_nothing(
 
     def take_over(*args: Any) -> Any:
         with monkeypatch.context() as patched:
-            patched.setattr("mainstay.connectors.parquet_sink._driving", _NoLock())
+            patched.setattr("mainstay.connectors.files.parquet_sink._driving", _NoLock())
             ParquetSink(path, compact="1MiB").recover(recovery(2))
         return right(*args)
 
@@ -217,7 +217,7 @@ def test_a_successor_that_takes_over_between_reading_and_writing_wins_the_batch(
         found = right(directory)
         monkeypatch.setattr(compacting, "fence_of", right)
         with monkeypatch.context() as patched:
-            patched.setattr("mainstay.connectors.parquet_sink._driving", _NoLock())
+            patched.setattr("mainstay.connectors.files.parquet_sink._driving", _NoLock())
             ParquetSink(path, compact=compact).recover(recovery(2))
         return found
 
@@ -308,9 +308,9 @@ def test_a_size_of_nothing_is_refused(path: Path, compact: Any) -> None:
 # ---------------------------------------------------------------- in a job
 
 STEPS = (
-    "mainstay.connectors.spark_log_compaction:write_durably",
-    "mainstay.connectors.spark_log_compaction:_note",
-    "mainstay.connectors.spark_file_log:SparkFileLog.replace",
+    "mainstay.connectors.files.spark_log_compaction:write_durably",
+    "mainstay.connectors.files.spark_log_compaction:_note",
+    "mainstay.connectors.files.spark_log:SparkFileLog.replace",
 )
 
 

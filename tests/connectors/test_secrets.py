@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 import mainstay as ms
 from mainstay.cli import main as cli
 from mainstay.connectors import Memory
-from mainstay.connectors.formats import Json
+from mainstay.connectors.bases.write_ahead import Delivery
+from mainstay.connectors.formats.records import Json
 from mainstay.connectors.webhook import Webhook
-from mainstay.connectors.write_ahead import Delivery
 from mainstay.errors import GraphError, SavepointError, SnapshotStorageError
 from mainstay.schema import rows_to_batch, to_schema
 from mainstay.snapshot.object_storage import ObjectStorage, open_existing, open_storage
@@ -274,7 +274,7 @@ def test_a_savepoint_at_such_a_url_is_refused(tmp_path: Path) -> None:
 
 def test_a_delta_table_is_refused_with_a_password_and_shows_no_options() -> None:
     pytest.importorskip("deltalake")
-    from mainstay.connectors.delta import DeltaSink
+    from mainstay.connectors.delta.sink import DeltaSink
 
     assert SECRET not in raised_by(lambda: DeltaSink(PLACE))
     sink = DeltaSink("s3://bucket/t", storage_options={"AWS_SECRET_ACCESS_KEY": SECRET})

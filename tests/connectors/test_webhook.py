@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import threading
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -21,89 +18,9 @@ from mainstay.errors import GraphError, SinkError
 from mainstay.schema import rows_to_batch, to_schema
 from tests.drive.ledger import PATIENCE_S, Ids, await_until
 from tests.edges import CRASH_POINTS, Crashing, kill_workers, start, when_more_is
+from tests.services.web import Service, rows_in
 
 pytestmark = pytest.mark.xdist_group("webhook")
-
-Answer = int | tuple[int, dict[str, str]] | str
-
-
-class Service:
-    """Takes rows, each request once by its key, and answers as it is told first."""
-
-    def __init__(self) -> None:
-        self.answers: list[Answer] = []
-        self.requests: list[tuple[str, dict[str, str], bytes]] = []
-        self.taken: dict[str, bytes] = {}
-        self.is_down = False
-        self.released = threading.Event()
-        self._lock = threading.Lock()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
-        self._thread.start()
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_port}/rows?v=1"
-
-    def rows(self) -> list[dict[str, Any]]:
-        with self._lock:
-            return [row for body in self.taken.values() for row in _rows(body)]
-
-    def ids(self) -> list[int]:
-        return sorted(row["id"] for row in self.rows())
-
-    def answer(self, path: str, headers: dict[str, str], body: bytes) -> Answer:
-        with self._lock:
-            self.requests.append((path, headers, body))
-            if self.is_down:
-                return 503
-            answer = self.answers.pop(0) if self.answers else 200
-            # "lost" is a request that is taken and whose answer nobody gets.
-            if answer in (200, 204, "lost"):
-                self.taken.setdefault(headers["Idempotency-Key"], body)
-            return answer
-
-    def _handler(self) -> type[BaseHTTPRequestHandler]:
-        service = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                answer = service.answer(self.path, dict(self.headers), body)
-                if answer == "lost":
-                    self.close_connection = True
-                    return
-                if answer == "hang":
-                    service.released.wait(PATIENCE_S)
-                    self.close_connection = True
-                    return
-                status, more = answer if isinstance(answer, tuple) else (answer, {})
-                told = b"the reason why " * 100 if status >= 400 else b""
-                self.send_response(status)
-                for name, value in more.items():
-                    self.send_header(name, value)
-                self.send_header("Content-Length", str(len(told)))
-                self.end_headers()
-                self.wfile.write(told)
-
-            def log_message(self, *_: Any) -> None:
-                return
-
-        return Handler
-
-    def close(self) -> None:
-        self.released.set()
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
-
-
-def _rows(body: bytes) -> list[dict[str, Any]]:
-    text = body.decode()
-    return json.loads(text) if text.startswith("[") else [json.loads(t) for t in text.splitlines()]
 
 
 @pytest.fixture
@@ -141,7 +58,7 @@ def test_rows_are_posted_with_a_key_and_the_headers_asked_for(
     assert (path, first) == ("/rows?v=1", body)
     assert headers["Content-Type"] == type
     assert headers["Authorization"] == "Bearer x"
-    assert _rows(second) == [{"id": 3}]
+    assert rows_in(second) == [{"id": 3}]
     assert len(set(keys(service))) == 2
     assert all(key.startswith(delivery(1).key) for key in keys(service))
 
@@ -172,7 +89,7 @@ def test_requests_that_were_answered_are_not_made_again_by_the_same_process(
         sink.commit(handles)
     sink.commit(handles)
     sink.commit(handles)
-    assert [_rows(body)[0]["id"] for _, _, body in service.requests] == [1, 2, 2, 3]
+    assert [rows_in(body)[0]["id"] for _, _, body in service.requests] == [1, 2, 2, 3]
 
 
 # ---------------------------------------------------------------- answers

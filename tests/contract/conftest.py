@@ -6,34 +6,44 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from mainstay.runtime.deployment import RestoredState
 from mainstay.runtime.operators.base import Operator
 from mainstay.runtime.spec import KeySpec, OperatorSpec
-from mainstay.runtime.stateful import Cut, RestoredState, StatefulOperator, read_chain
 from mainstay.runtime.upgrading import StoredAs
+from mainstay.runtime.worker.member import Cut, Member
 from mainstay.snapshot.manifest import SegmentRef, SubtaskState
 from mainstay.snapshot.memory_storage import MemoryStorage
 from mainstay.snapshot.storage import Storage
-from mainstay.state.backends.rocksdb_settings import RocksSettings
+from mainstay.state.backends.contract import BackendSettings
+from mainstay.state.backends.heap.settings import HeapSettings
+from mainstay.state.backends.rocksdb.settings import RocksSettings
 from mainstay.state.declaration import StateDeclaration
 from mainstay.state.keygroups import range_of
+from mainstay.state.segments import read_chain
+from mainstay.state.subtask import KeyedSubtask, Owner
 from mainstay.state.ttl_tables import Sweeper
 from mainstay.state.values import ValueType
+from mainstay.testing.memory_disk import MemoryRocksSettings
+from tests.contract.sqlite_backend import SqliteSettings
 
 # Hundreds of databases are opened, and a real disk would be waited for most of the time.
 MEMORY_DISK = "/dev/shm/mainstay-tests" if os.access("/dev/shm", os.W_OK) else None
 
-# A further backend is a further line: whatever makes a StatefulOperator that has it.
-IMPLEMENTATIONS: dict[str, Callable[..., StatefulOperator]] = {
-    "heap": StatefulOperator,
-    "rocksdb": partial(StatefulOperator, rocksdb=RocksSettings(64 << 20, MEMORY_DISK)),
-    # So little memory that hardly a row stays at hand.
-    "rocksdb-small": partial(StatefulOperator, rocksdb=RocksSettings(1 << 18, MEMORY_DISK)),
+# A further backend is a further line.
+IMPLEMENTATIONS: dict[str, BackendSettings] = {
+    "heap": HeapSettings(),
+    "rocksdb": RocksSettings(64 << 20, MEMORY_DISK),
+    # So little memory that hardly a row is cached.
+    "rocksdb-small": RocksSettings(1 << 18, MEMORY_DISK),
+    # The database of the simulation: it must do what the real one does.
+    "rocksdb-in-memory": MemoryRocksSettings(1 << 16),
+    # What is written in the tests alone: the contract is enough to add a backend.
+    "sqlite": SqliteSettings(),
 }
 
 MAX_PARALLELISM = 128
@@ -49,18 +59,18 @@ class _Nothing:
 class BackendUnderTest:
     """The keyed state of one subtask: opened, written, frozen and restored as in a job."""
 
-    member: StatefulOperator
+    member: Member
+    keyed: KeyedSubtask
     storage: Storage
     epoch: int = 0
     states: Any = field(init=False)
 
     def __post_init__(self) -> None:
-        assert self.member.backend is not None
-        self.states = SimpleNamespace(**self.member.backend.handles)
+        self.states = SimpleNamespace(**self.keyed.backend.handles)
 
     def at(self, key: Any) -> Any:
         """The handles of all states, bound to a key."""
-        self.member.view.key = key
+        self.member.row_context.key = key
         return self.states
 
     def freeze(self) -> Cut:
@@ -73,55 +83,50 @@ class BackendUnderTest:
         """The asynchronous part: make every segment of the cut durable and acknowledge it."""
         for segment in cut.segments:
             if not segment.is_durable:
-                (tables,) = last(self.member.encode(segment))
-                ref = self.member.write(storage or self.storage, segment.id, tables)
-                self.member.written(segment, ref, tables)
+                (tables,) = last(self.keyed.encode(segment))
+                ref = self.keyed.write(storage or self.storage, segment.id, tables)
+                self.keyed.written(segment, ref, tables)
         # One step behind, so that reads find changes in memory, in the database and in both.
         self.tend(1)
-        self.member.chain.check_invariants()
+        self.keyed.chain.check_invariants()
         return self.member.acknowledged(cut)
 
     def tend(self, most: int = 1000) -> None:
-        """Do what a database needs done, at most so many things; the heap needs nothing."""
+        """Do what a backend needs done, at most as many things."""
         for _ in range(most):
-            upkeep = self.member.upkeep(self.storage)
-            if upkeep is None:
+            work = self.keyed.next_work(self.storage)
+            if work is None:
                 return
-            upkeep.done(upkeep.work())
+            work.done(work.run())
 
     def sweep(self, most: int = 1_000_000) -> bool:
         """Delete what has expired among some elements; False when all were looked at."""
-        assert self.member.backend is not None
-        return Sweeper(list(self.member.backend.expiring.values())).slice(most)
+        return Sweeper(list(self.keyed.backend.expiring.values())).slice(most)
 
     def snapshot(self) -> SubtaskState:
         return self.write(self.freeze())
 
     def compact(self, longest: int = 1) -> bool:
         """Merge what the chain says is due; False when nothing is."""
-        chain = self.member.chain
+        chain = self.keyed.chain
         before = chain.segments
         self.tend()
-        refs, id, to_base = self.member.next_compaction(longest)
-        if refs:
-            chain.end_compaction(self.member.compact(self.storage, refs, id, to_base))
+        self.keyed.compact(longest)
         self.tend()
         chain.check_invariants()
         return chain.segments != before
 
     def absorb(self, *refs: SegmentRef) -> None:
         """Apply stored segments to what is there."""
-        assert self.member.backend is not None
         for table in read_chain(self.storage, refs):
-            last(self.member.backend.apply(table))
+            last(self.keyed.backend.apply(table))
 
     def contents(self, name: str) -> dict[Any, Any]:
         """Everything that a state holds, as its handle gives it."""
-        assert self.member.backend is not None
         handle = getattr(self.states, name)
         found = {}
-        for key in [key for key, _ in self.member.backend.entries(name)]:
-            self.member.view.key = key
+        for key in [key for key, _ in self.keyed.backend.entries(name)]:
+            self.member.row_context.key = key
             found[key] = dict(handle.items()) if hasattr(handle, "items") else handle.get()
         return found
 
@@ -151,11 +156,11 @@ class StoppedClock:
 class OpenBackend:
     """Opens backends of one implementation over one storage."""
 
-    make: Callable[..., StatefulOperator]
+    settings: BackendSettings
     storage: Storage = field(default_factory=MemoryStorage)
     attempt: int = 0
     clock: StoppedClock = field(default_factory=StoppedClock)
-    opened: list[StatefulOperator] = field(default_factory=list)
+    opened: list[Member] = field(default_factory=list)
 
     def __call__(
         self,
@@ -171,13 +176,13 @@ class OpenBackend:
         key_spec = KeySpec((0,), ValueType.of(key), ("key",), migrate=migrate_key)
         spec = OperatorSpec("totals", "totals", _Nothing(), infos, key_spec)
         groups = range_of(subtask, parallelism, MAX_PARALLELISM)
-        member = self.make(
-            spec, subtask, parallelism, self.attempt, MAX_PARALLELISM, groups, clock=self.clock
-        )
+        owner = Owner("totals", subtask, self.attempt, groups, MAX_PARALLELISM)
+        member = Member(spec, owner, parallelism, self.settings, self.clock)
         self.opened.append(member)
+        assert member.keyed is not None
         if restored is not None:
-            last(member.restore_tables(member.read(self.storage, restored), restored))
-        return BackendUnderTest(member, self.storage)
+            last(member.keyed.apply(member.read(self.storage, restored)))
+        return BackendUnderTest(member, member.keyed, self.storage)
 
     def all(
         self, states: Mapping[str, StateDeclaration], parallelism: int, key: str = "string"

@@ -15,9 +15,10 @@ from mainstay.snapshot.memory_storage import MemoryStorage
 from mainstay.state.accumulating import accumulating
 from mainstay.state.aggregates import Aggregate, aggregation_of
 from mainstay.state.declaration import StateInfo
-from mainstay.state.hashing import groups_of, hash_keys
+from mainstay.state.hashing import groups_of
 from mainstay.state.keygroups import subtask_of
 from mainstay.state.values import ValueType
+from tests.key_hashes import hash_keys
 
 SCHEMA = to_schema("v long, s string")
 AGGREGATION = aggregation_of(
@@ -125,3 +126,19 @@ def test_files_of_a_chain_can_be_merged(open_backend, key):
     fold(backend, key, {KEYS[key][0]: (1, "z")})
     stored = backend.snapshot()
     assert contents(open_backend.reopen(STATES, stored, key)) == contents(backend)
+
+
+def test_a_look_from_outside_gives_the_row_of_a_key(open_backend: Any, key: str) -> None:
+    backend = open_backend(STATES, key)
+    first, *_, missing = KEYS[key]
+    fold(backend, key, {first: (5, "x")})
+
+    def looks() -> list[Any]:
+        return [backend.keyed.backend.peek("aggregates", each) for each in (first, missing)]
+
+    (found, nothing) = looks()
+    assert (tuple(found), nothing) == (contents(backend)[first], None)
+    backend.snapshot()
+    backend.tend()
+    assert looks() == [found, None]
+    assert backend.keyed.backend.freeze() == {}

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from mainstay.errors import StateTypeError
-from mainstay.runtime.savepoint_writing import KeyedPiece
-from mainstay.runtime.stateful import read_chain
+from mainstay.runtime.coordinator.savepoint_writing import KeyedPiece
 from mainstay.schema import sizes
 from mainstay.snapshot.memory_storage import MemoryStorage
 from mainstay.snapshot.savepoint_files import read_keyed
 from mainstay.state.backends import changes
 from mainstay.state.declaration import ListState, MapState, ValueState
+from mainstay.state.segments import read_chain
 from mainstay.state.upgrade import schema_of
 from tests.contract.conftest import IMPLEMENTATIONS, OpenBackend
 

@@ -94,7 +94,7 @@ def test_to_ask_for_an_entry_does_not_bring_the_map(open_backend: Any) -> None:
     state.remove(999)
     assert state.get(500) == 7
     assert not state.contains(999)
-    table = reopened.member.backend.tables["m"]
+    table = reopened.keyed.backend.tables["m"]
     if hasattr(table, "some"):
         assert not table.live.has(1)
         assert table.some == {1: {0: 0, 500: 7, 999: ABSENT, 1000: ABSENT}}

@@ -10,15 +10,17 @@ import pytest
 import rocksdict
 
 from mainstay.errors import DamagedFileError
-from mainstay.runtime.stateful import RestoredState
+from mainstay.runtime.deployment import RestoredState
 from mainstay.snapshot.checked import reference
 from mainstay.snapshot.memory_storage import MemoryStorage
-from mainstay.state.backends import rocksdb_database
+from mainstay.state.backends.contract import Base
+from mainstay.state.backends.rocksdb import database as rocksdb_database
 from mainstay.state.declaration import ListState, MapState, ValueState
-from mainstay.state.hashing import groups_of, hash_keys
+from mainstay.state.hashing import groups_of
 from mainstay.state.keygroups import range_of, subtask_of
 from mainstay.state.values import ValueType
 from tests.contract.conftest import IMPLEMENTATIONS, MAX_PARALLELISM, OpenBackend
+from tests.key_hashes import hash_keys
 
 KEYS = 1000
 
@@ -79,11 +81,13 @@ def checkpointed(backends: list[Any]) -> list[Any]:
         backend.snapshot()
         backend.tend()
         # Whether one is due is for the chain to say, and not the question here.
-        member = backend.member
-        member.chain.compacting = member.chain.segments
-        assert member.rocksdb is not None
-        upkeep = member._checkpoint(backend.storage, member.rocksdb, f"forced-{backend.epoch}")
-        upkeep.done(upkeep.work())
+        keyed, id = backend.keyed, f"forced-{backend.epoch}"
+        keyed.chain.compacting = keyed.chain.segments
+        base = Base(
+            id, backend.storage, keyed.owner.file_path, keyed._compacted, keyed._not_compacted
+        )
+        keyed.backend.begin_base(base)
+        backend.tend()
     epoch = [backend.snapshot() for backend in backends]
     assert all(state.chain[0].parts for state in epoch)
     return epoch
@@ -138,7 +142,7 @@ def test_checkpoints_are_divided_and_joined_without_loss(storage, path):
         write(backends, range(KEYS), number)
         numbers.append(number)
         for backend in backends:
-            backend.member.chain.check_invariants()
+            backend.keyed.chain.check_invariants()
     epoch = [backend.snapshot() for backend in backends]
     assert seen(open_backend.restore(declared(), epoch, 1, "long")) == expected(numbers)
 
@@ -216,7 +220,7 @@ def in_small_files(monkeypatch: pytest.MonkeyPatch, storage: MemoryStorage) -> l
     backend.tend()
     options = rocksdict.CompactOptions()
     options.set_bottommost_level_compaction(rocksdict.BottommostLevelCompaction.force())
-    backend.member.rocksdb._database._db.compact_range(None, None, options)
+    backend.keyed.backend._database._db.compact_range(None, None, options)
     return checkpointed([backend])
 
 

@@ -12,7 +12,7 @@ from typing import TypeVar
 import pytest
 from obstore.store import HTTPStore, LocalStore
 
-from mainstay.connectors.ingest_log import DataFile, IngestLog
+from mainstay.connectors.ingest.log import DataFile, IngestLog
 from mainstay.errors import OutcomeUnknownError, SnapshotStorageError
 from mainstay.snapshot.commitlog import Begin, ClaimOutcome, History, claim_slot
 from mainstay.snapshot.memory_storage import MemoryStorage

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mainstay.errors import RestoreError
-from mainstay.runtime.stateful import RestoredState
+from mainstay.runtime.deployment import RestoredState
 from mainstay.runtime.upgrading import StoredAs
 from mainstay.snapshot.manifest import SubtaskState
 from mainstay.state.declaration import ListState, MapState, ValueState

@@ -23,8 +23,8 @@ from mainstay.connectors import Polled, Sink, SinkContext, SinkWriter, Source, S
 from mainstay.drive.processes import ProcessLauncher
 from mainstay.drive.remote_job import Launcher, Patience, RemoteJob
 from mainstay.drive.scaling import Scaling
-from mainstay.plan.chained import chain
-from mainstay.plan.physical import expand
+from mainstay.ha.election import Election
+from mainstay.plan.planning import plan_of
 from mainstay.runtime.options import JobOptions, RestartOptions, RestoreOptions, SnapshotOptions
 from mainstay.runtime.spec import JobSpec
 from mainstay.schema import to_schema
@@ -168,7 +168,7 @@ class LedgerJob:
         ledger.sink(self.shelf, uid="shelf")
         self.spec: JobSpec = environment.plan()
         graph = environment.graph()
-        self.scaling = Scaling(workers, lambda other: expand(chain(graph.at(other))))
+        self.scaling = Scaling(workers, lambda other: plan_of(graph.at(other)))
 
     def options(
         self,
@@ -177,8 +177,11 @@ class LedgerJob:
         origin: str | None = None,
         max_failures: int = 100,
         tolerable_failures: int = 3,
+        halt_alignment_s: float = 5.0,
     ) -> JobOptions:
-        snapshots = SnapshotOptions(every_s=0.2, tolerable_failures=tolerable_failures)
+        snapshots = SnapshotOptions(
+            every_s=0.2, tolerable_failures=tolerable_failures, halt_alignment_s=halt_alignment_s
+        )
         restart = RestartOptions(max_failures=max_failures, backoff_s=0.05, max_backoff_s=0.2)
         start = RestoreOptions(restore, origin=origin)
         return JobOptions("ledger", "ledger", snapshots, restart, start)
@@ -187,6 +190,7 @@ class LedgerJob:
         self,
         launcher: Launcher | None = None,
         patience: Patience | None = None,
+        election: Election | None = None,
         **options: Any,
     ) -> RemoteJob:
         return RemoteJob(
@@ -197,6 +201,7 @@ class LedgerJob:
             launcher or ProcessLauncher(),
             patience,
             self.scaling,
+            election,
         )
 
     def expected(self) -> dict[int, list[int]]:
@@ -235,7 +240,7 @@ def complete_epochs(job: RemoteJob, attempt: int | None = None) -> int:
 def await_attempt(job: RemoteJob, attempt: int, workers: int) -> dict[int, int]:
     """The process ids of the workers once an attempt runs and has completed an epoch."""
     await_until(
-        lambda: complete_epochs(job, attempt) > 0 or job.coordinator.status.is_final,
+        lambda: complete_epochs(job, attempt) > 0 or job.is_over,
         f"attempt {attempt} has completed an epoch",
     )
     pids = {number: pid for number, (_, pid) in job.workers().items()}

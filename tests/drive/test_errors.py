@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from mainstay.drive.processes import ProcessLauncher
 from mainstay.errors import JobFailedError, SparkSetupError, UserFunctionError
 from tests.drive.ledger import (
     PATIENCE_S,
@@ -48,6 +49,8 @@ class Raising(Ledger):
             raise UnpicklableError("holds a lock")
         if self.error == "cancelled":
             raise asyncio.CancelledError("given up")
+        if self.error == "interrupt":
+            raise KeyboardInterrupt
         raise SystemExit(3)
 
 
@@ -88,7 +91,7 @@ def test_a_program_that_workers_cannot_load_ends_the_job_at_once(tmp_path: Path)
     job = LedgerJob(tmp_path, function=Unloadable()).start()
     with pytest.raises(JobFailedError, match=r"cannot load.*No module named 'orders'") as raised:
         job.wait(PATIENCE_S)
-    assert isinstance(raised.value.__cause__, SparkSetupError)
+    assert isinstance(raised.value.original, SparkSetupError)
     assert len(job.attempts()) == 1
 
 
@@ -98,6 +101,7 @@ def test_a_program_that_workers_cannot_load_ends_the_job_at_once(tmp_path: Path)
         ("unpicklable", "UnpicklableError: holds a lock"),
         ("cancelled", "CancelledError: given up"),
         ("exit", "SystemExit: 3"),
+        ("interrupt", "KeyboardInterrupt"),
     ],
 )
 def test_whatever_a_function_raises_arrives_with_its_own_frames(
@@ -111,6 +115,50 @@ def test_whatever_a_function_raises_arrives_with_its_own_frames(
     assert "raise " in error.user_traceback
     assert "mainstay/runtime" not in str(error)
     assert (error.original is None) == (kind == "unpicklable")
+
+
+class Launching(ProcessLauncher):
+    """Workers that do not come up, and cannot be given up at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_asked, self.may_close = threading.Event(), threading.Event()
+
+    def start(self, bootstrap: Any, workers: int, ended: Any) -> None:
+        self.is_asked.set()
+
+    def close(self) -> None:
+        assert self.may_close.wait(PATIENCE_S)
+
+
+def test_ctrl_c_while_workers_are_started_says_that_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("mainstay.drive.handle.CANCEL_S", 0.1)
+    launcher = Launching()
+    job = LedgerJob(tmp_path).start(launcher)
+
+    def press() -> None:
+        launcher.is_asked.wait(PATIENCE_S)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=press).start()
+    with pytest.raises(KeyboardInterrupt):
+        job.wait(PATIENCE_S)
+    launcher.may_close.set()
+    assert job.wait(PATIENCE_S) == "cancelled"
+    told = capsys.readouterr().err
+    assert told.rstrip().endswith(
+        "go on with restore='latest-or-new'. Its workers are still being started."
+    )
+
+
+def test_ctrl_c_in_the_driver_s_terminal_leaves_its_workers_to_the_driver(tmp_path: Path) -> None:
+    job = LedgerJob(tmp_path).start(max_failures=0)
+    for pid in await_attempt(job, 1, WORKERS).values():
+        os.kill(pid, signal.SIGINT)
+    assert job.wait(PATIENCE_S) == "finished"
+    assert len(job.attempts()) == 1
 
 
 def test_the_frames_of_a_worker_s_runtime_are_in_the_debug_log(

@@ -20,8 +20,8 @@ import pytest
 import mainstay as ms
 from mainstay.connectors import Generate, Memory
 from mainstay.snapshot.object_storage import open_storage
-from mainstay.state.backends.rocksdb_directory import new_directory, remove_leftovers
-from mainstay.state.backends.rocksdb_settings import RocksSettings
+from mainstay.state.backends.rocksdb.directory import new_directory, remove_leftovers
+from mainstay.state.backends.rocksdb.settings import RocksSettings
 from mainstay.testing.inspect import latest_manifest
 from tests.drive.ledger import PATIENCE_S, LedgerJob, await_attempt, await_until
 
@@ -32,7 +32,7 @@ KEYS = 500
 def test_workers_with_databases_are_killed_and_the_result_is_exact(tmp_path: Path) -> None:
     ledger = LedgerJob(tmp_path, count=20_000, per_second=5_000.0)
     databases = tmp_path / "databases"
-    ledger.spec = replace(ledger.spec, rocksdb=RocksSettings(32 << 20, str(databases)))
+    ledger.spec = replace(ledger.spec, backend=RocksSettings(32 << 20, str(databases)))
     job = ledger.start()
     for attempt in (1, 2):
         pids = await_attempt(job, attempt, WORKERS)
@@ -47,12 +47,12 @@ def test_workers_with_databases_are_killed_and_the_result_is_exact(tmp_path: Pat
 
 _HOLDER = """
 import sys
-from mainstay.state.backends.rocksdb_database import Database
-from mainstay.state.backends.rocksdb_directory import new_directory
-from mainstay.state.backends.rocksdb_memory import shared_memory
-from mainstay.state.backends.rocksdb_settings import RocksSettings
+from mainstay.state.backends.rocksdb.database import RocksDatabase
+from mainstay.state.backends.rocksdb.directory import new_directory
+from mainstay.state.backends.rocksdb.memory import shared_memory
+from mainstay.state.backends.rocksdb.settings import RocksSettings
 place = new_directory(sys.argv[1], "held")
-database = Database(place, shared_memory(RocksSettings(32 << 20)))
+database = RocksDatabase(place, shared_memory(RocksSettings(32 << 20)))
 database.write([(b"key", b"value")])
 print(place, flush=True)
 sys.stdin.read()

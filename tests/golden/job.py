@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import mainstay as ms
-from mainstay.plan.chained import chain
-from mainstay.plan.physical import expand
+from mainstay.plan.planning import plan_of
 from mainstay.runtime.options import JobOptions, RestoreOptions, SnapshotOptions
 from mainstay.snapshot.object_storage import open_storage
 from mainstay.testing.run import replaced
@@ -94,7 +93,7 @@ def simulate(
     env = ms.Environment(parallelism=parallelism, max_parallelism=16)
     build(env)
     graph, _ = replaced(env.graph(), {})
-    job = expand(chain(graph))
+    job = plan_of(graph)
     options = JobOptions(
         "golden", "golden", SnapshotOptions(every_s=0.01), restore=RestoreOptions(restore)
     )

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import mainstay as ms
-from mainstay.plan.chained import chain
-from mainstay.plan.physical import expand
+from mainstay.plan.planning import plan_of
 from mainstay.runtime.options import JobOptions, RestoreOptions, SnapshotOptions
 from mainstay.runtime.spec import Tuning
 from mainstay.snapshot.memory_storage import MemoryStorage
@@ -31,7 +30,7 @@ def simulate(
     env = ms.Environment(parallelism=parallelism, max_parallelism=16)
     build(env)
     graph, _ = replaced(env.graph(), {})
-    job = expand(chain(graph))
+    job = plan_of(graph)
     restore = RestoreOptions("new", origin=None if origin is None else PLACE)
     snapshots, tuning = SnapshotOptions(every_s=0.01), Tuning(first_slice_rows=3, max_slice_rows=3)
     options = JobOptions("golden", "golden", snapshots, restore=restore, tuning=tuning)

@@ -12,8 +12,9 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from mainstay.state.hashing import hash_columns, hash_keys, key_groups
+from mainstay.state.hashing import hash_columns, key_groups
 from mainstay.state.keygroups import HASH_ID
+from tests.key_hashes import hash_keys
 
 VECTORS = [
     (pa.int8(), 0, 0xE220A8397B1DCDAF),

@@ -11,8 +11,7 @@ import sys
 from typing import Any
 
 import mainstay as ms
-from mainstay.plan.chained import chain
-from mainstay.plan.physical import expand
+from mainstay.plan.planning import plan_of
 from mainstay.runtime.options import JobOptions, RestoreOptions, SnapshotOptions
 from mainstay.runtime.spec import JobSpec, Tuning
 from mainstay.snapshot.object_storage import open_storage
@@ -42,7 +41,7 @@ def planned(parallelism: int, mode: str, *, is_chained: bool = False) -> tuple[J
     passed = (seen if is_chained else seen.rebalance()).filter(lambda row: True)
     passed.sink(ms.connectors.Memory(), uid="out")
     graph, sinks = replaced(env.graph(), {}, ms.connectors.Memory)
-    return expand(chain(graph)), sinks["out"]
+    return plan_of(graph), sinks["out"]
 
 
 def simulate(

@@ -79,8 +79,8 @@ PROGRAM = (
     Mistake(
         "a column that is not there",
         _edit('.key_by(customer, "string", uid="customer")', '.key_by("custmer")'),
-        "key_by() after operator 'real': there is no column 'custmer'; the stream has id, "
-        "customer. Did you mean 'customer'?",
+        "key_by() after operator 'real': there is no column 'custmer'; the stream has 'id', "
+        "'customer'. Did you mean 'customer'?",
         "Name one of the columns of the message.",
     ),
     Mistake(
@@ -122,6 +122,18 @@ PROGRAM = (
         _edit('Count(), "customer string, count long"', "Count()"),
         "operator 'counts' (process) needs the schema of the rows it emits, after the function",
         "Say which columns the function emits.",
+    ),
+    Mistake(
+        "a directory for two sinks",
+        _edit(
+            'counts.sink(ms.connectors.ParquetSink("./counts"), uid="out")',
+            "for uid in ('out', 'out2'):\n"
+            '    counts.sink(ms.connectors.ParquetSink("./counts"), uid=uid)',
+        ),
+        "operator 'out2' (ParquetSink) writes to '…counts', as operator 'out' does, and a "
+        "directory belongs to one sink. Give it another directory, or write both streams with one "
+        "sink: stream.union(other).sink(...).",
+        "One directory for each sink.",
     ),
     Mistake(
         "a misspelt type",
@@ -246,7 +258,7 @@ SPELLING = (
     Mistake(
         "a watermark of a column that is not there",
         _edit('uid="numbers")', 'uid="numbers", watermark=ms.Watermark("idd"))'),
-        "operator 'numbers' (source): there is no column 'idd'; the stream has id. Did you mean "
+        "operator 'numbers' (source): there is no column 'idd'; the stream has 'id'. Did you mean "
         "'id'?",
         "Name one of the columns of the source.",
     ),
@@ -271,6 +283,33 @@ SPELLING = (
         "One of those ([files](connectors/files.md)).",
         programs.FILES,
     ),
+    Mistake(
+        "a misspelt setting",
+        _setting("paralelism=2"),
+        "KeywordError: Environment() has no argument 'paralelism'. Did you mean 'parallelism'? It "
+        "takes spark, parallelism, …",
+        "One of those ([running](running.md)).",
+    ),
+    Mistake(
+        "a misspelt argument of a method",
+        _edit('uid="customer"', 'uidd="customer"'),
+        "KeywordError: Stream.key_by() has no argument 'uidd'. Did you mean 'uid'? It takes uid, …",
+        "One of those.",
+    ),
+    Mistake(
+        "a misspelt argument of a sink",
+        _edit('ParquetSink("./counts")', 'ParquetSink("./counts", partion_by=["customer"])'),
+        "KeywordError: ParquetSink() has no argument 'partion_by'. Did you mean 'partition_by'? It "
+        "takes path, …",
+        "One of those.",
+    ),
+    Mistake(
+        "a misspelt type of a state",
+        _edit('ReducingState("long"', 'ReducingState("lnog"'),
+        "SchemaError: cannot read 'lnog' as a type or schema, at position 0: 'lnog' is not a type; "
+        "… Did you mean 'long'?",
+        "The types are those of Spark's DDL.",
+    ),
 )
 
 ROWS = (
@@ -293,7 +332,7 @@ ROWS = (
     Mistake(
         "too few columns in a row",
         _edit("yield ctx.key, self.orders.get()", "yield (ctx.key,)"),
-        "operator 'counts': a row has 1 values but the schema has 2 columns (customer, count): "
+        "operator 'counts': a row has 1 value but the schema has 2 columns (customer, count): "
         "('customer …',). Give a value for each column, or change the schema",
         "Yield a value for each column.",
         runs=True,
@@ -304,6 +343,15 @@ ROWS = (
         "operator 'counts': … is not a row; give a tuple, a list, a dict or a Row with the columns "
         "customer, count",
         "Yield a tuple, also of one value: `yield (total,)`.",
+        runs=True,
+    ),
+    Mistake(
+        "a list in place of a row",
+        _edit("yield ctx.key, self.orders.get()", "return [ctx.key, self.orders.get()]"),
+        "SchemaError: operator 'counts': 'customer …' is not a row; … A list that process or "
+        "flat_map returns is several rows: for one row, return a tuple, a dict or a Row …"
+        "line …, in process",
+        "Return a tuple: `return ctx.key, total`.",
         runs=True,
     ),
     Mistake(
@@ -433,6 +481,17 @@ CALLBACKS = (
         runs=True,
     ),
     Mistake(
+        "an exception that is no Exception",
+        _before(
+            "yield ctx.key, self.orders.get()",
+            "raise type('Halt', (BaseException,), {})('no more')",
+            indent=8,
+        ),
+        "operator 'counts', subtask …: Halt: no more … line …, in process",
+        "Derive it from `Exception`.",
+        runs=True,
+    ),
+    Mistake(
         "next() on an empty iterator",
         _before("return row.id >= 0", "if row.id % 400 == 310:", "    next(iter([]))"),
         "operator 'real', subtask …: StopIteration … line …, in is_order",
@@ -510,10 +569,29 @@ PLACES = (
         "a wrong input path",
         _edit("./orders/*.csv", "./order/*.csv"),
         "source 'orders' cannot be planned: no file matches './order/*.csv' (in '…'). Correct the "
-        "path, or leave it out if there may be no such file.",
+        "path; one that may match nothing has no place among the paths of a bounded Files(...).",
         "Correct the path; the message says below which directory it is looked for.",
         programs.FILES,
         runs=True,
+    ),
+    Mistake(
+        "a column twice in a file",
+        _edit(
+            '"id,customer\\n" + "\\n".join(lines)',
+            '"id,customer,customer\\n" + ",x\\n".join(lines)',
+        ),
+        "….csv' (csv): it has the column 'customer' more than once, and which is meant cannot be "
+        "known. Give each column of the header a name of its own.",
+        "Rename one of the columns in the header.",
+        programs.FILES,
+    ),
+    Mistake(
+        "a file in UTF-16",
+        _edit('"\\n".join(lines) + "\\n")', '"\\n".join(lines) + "\\n", encoding="utf-16")'),
+        "….csv is UTF-16, by its first bytes (ff fe …), and files are read as UTF-8. Convert it, "
+        "as in iconv -f UTF-16 -t UTF-8.",
+        "Convert the file to UTF-8.",
+        programs.FILES,
     ),
     Mistake(
         "a damaged input file",
@@ -643,7 +721,7 @@ ENDS = (
         _edit("rows_per_second=2000", "rows_per_second=200")
         + _edit("self.epoch = epoch", "print('epoch', epoch, flush=True)"),
         "count: cancelled at epoch …; go on with restore='latest' …KeyboardInterrupt",
-        'Start it again with `restore="latest"`; the exit code is 130.',
+        'Start it again with `restore="latest"`; a shell shows the exit code 130.',
         runs=True,
         code=INTERRUPTED,
         interrupt="epoch",

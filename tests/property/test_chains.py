@@ -10,15 +10,18 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mainstay.runtime.deployment import RestoredState
 from mainstay.runtime.operators.base import Operator
 from mainstay.runtime.spec import KeySpec, OperatorSpec
-from mainstay.runtime.stateful import RestoredState, StatefulOperator, read_chain
+from mainstay.runtime.worker.member import Member
 from mainstay.snapshot.manifest import SegmentRef
 from mainstay.snapshot.memory_storage import MemoryStorage
 from mainstay.state.declaration import ListState, MapState, ValueState
-from mainstay.state.hashing import groups_of, hash_keys
+from mainstay.state.hashing import groups_of
 from mainstay.state.keygroups import range_of, subtask_of
 from mainstay.state.values import ValueType
+from tests.key_hashes import hash_keys
+from tests.members import keyed, opened
 
 M = 8
 KEYS = [None, 0, 1, 2, 3, 4, 5]
@@ -58,17 +61,17 @@ class Job:
         self.complete: tuple[EpochParts, Contents] = ((), copy.deepcopy(self.model))
         self.members = self.opened((), parallelism)
 
-    def opened(self, epoch: EpochParts, parallelism: int) -> list[StatefulOperator]:
+    def opened(self, epoch: EpochParts, parallelism: int) -> list[Member]:
         self.attempt += 1
         members = []
         for subtask in range(parallelism):
             groups = range_of(subtask, parallelism, M)
-            member = StatefulOperator(SPEC, subtask, parallelism, self.attempt, M, groups)
+            member = opened(SPEC, subtask, parallelism, self.attempt, M, groups)
             refs = [ref.clipped(groups.first, groups.last) for chain in epoch for ref in chain]
             chain = tuple(ref for ref in refs if ref is not None)
-            tables = read_chain(self.storage, chain)
-            deque(member.restore_tables(tables, RestoredState(chain)), maxlen=0)
-            member.chain.check_invariants()
+            restored = member.read(self.storage, RestoredState(chain))
+            deque(keyed(member).apply(restored), maxlen=0)
+            keyed(member).chain.check_invariants()
             members.append(member)
         return members
 
@@ -76,9 +79,8 @@ class Job:
 
     def write(self, key: Any, name: str, method: str, *arguments: Any) -> None:
         member = self.members[subtask_of(GROUP[key], len(self.members), M)]
-        assert member.backend is not None
-        member.view.key = key
-        getattr(member.backend.handles[name], method)(*arguments)
+        member.row_context.key = key
+        getattr(keyed(member).backend.handles[name], method)(*arguments)
         do_to_model(self.model[name], key, name, method, *arguments)
 
     def freeze(self) -> None:
@@ -94,26 +96,26 @@ class Job:
         for member, cut in zip(self.members, cuts, strict=True):
             for segment in cut.segments:
                 if not segment.is_durable:
-                    (tables,) = deque(member.encode(segment), maxlen=1)
-                    segment.written(member.write(self.storage, segment.id, tables))
-            member.chain.check_invariants()
+                    (tables,) = deque(keyed(member).encode(segment), maxlen=1)
+                    segment.written(keyed(member).write(self.storage, segment.id, tables))
+            keyed(member).chain.check_invariants()
             parts.append(member.acknowledged(cut).chain)
         self.complete = tuple(parts), copy.deepcopy(self.model)
 
     def compact(self, which: int, start: int, length: int) -> None:
         """Merge any run of durable segments; to a base whenever it is the oldest run."""
         member = self.members[which % len(self.members)]
-        segments = member.chain.segments
+        segments = keyed(member).chain.segments
         start %= len(segments) + 1
         run = segments[start : start + length]
         if not run or not all(segment.is_durable for segment in run):
             return
         self.compactions += 1
-        member.chain.compacting = run
+        keyed(member).chain.compacting = run
         refs = tuple(segment.ref for segment in run if segment.ref is not None)
         id = f"merged-{self.compactions}"
-        member.chain.end_compaction(member.compact(self.storage, refs, id, start == 0))
-        member.chain.check_invariants()
+        keyed(member).chain.end_compaction(keyed(member).merged(self.storage, refs, id, start == 0))
+        keyed(member).chain.check_invariants()
 
     def crash(self) -> None:
         epoch, model = self.complete
@@ -149,14 +151,13 @@ def do_to_model(state: dict[Any, Any], key: Any, name: str, method: str, *argume
         state.setdefault(key, []).append(arguments[0])
 
 
-def contents(members: list[StatefulOperator]) -> Contents:
+def contents(members: list[Member]) -> Contents:
     """What all subtasks hold; each key with one of them only, the one that owns it."""
     found: Contents = {name: {} for name in STATES}
     for member in members:
-        assert member.backend is not None
         for name in STATES:
-            for key, kept in member.backend.entries(name):
-                assert GROUP[key] in member.groups
+            for key, kept in keyed(member).backend.entries(name):
+                assert GROUP[key] in member.owner.groups
                 assert key not in found[name]
                 found[name][key] = copy.copy(kept)
     return found
@@ -218,14 +219,14 @@ def test_the_compactions_a_chain_asks_for_change_nothing_and_end(history, parall
     job = lived(history, parallelism)
     job.snapshot()
     for member in job.members:
-        for number in range(len(member.chain.segments) + 1):
-            refs, to_base = member.chain.begin_compaction(1)
+        for number in range(len(keyed(member).chain.segments) + 1):
+            refs, to_base = keyed(member).chain.begin_compaction(1)
             if not refs:
                 break
             assert len(refs) >= 2
-            assert to_base == (refs[0] == member.chain.segments[0].ref)
-            merged = member.compact(job.storage, refs, f"asked-{number}", to_base)
-            member.chain.end_compaction(merged)
+            assert to_base == (refs[0] == keyed(member).chain.segments[0].ref)
+            merged = keyed(member).merged(job.storage, refs, f"asked-{number}", to_base)
+            keyed(member).chain.end_compaction(merged)
         else:
             raise AssertionError("the chain asks for compactions without end")
     job.check()

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import mainstay as ms
 from mainstay.connectors import Files, ParquetSink, SinkContext, read_committed
-from mainstay.connectors.file_sink import FileSink
+from mainstay.connectors.files.sink import FileSink
 from mainstay.errors import GraphError
 from mainstay.schema import batch_to_rows, row_class, rows_to_batch, to_schema
 from tests.sinks import prepare, write

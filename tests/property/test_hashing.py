@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mainstay.errors import GraphError
-from mainstay.state.hashing import hash_columns, hash_keys, key_groups
+from mainstay.state.hashing import hash_columns, key_groups
+from tests.key_hashes import hash_keys
 
 WORD = (1 << 64) - 1
 NULL = 0xA0761D6478BD642F

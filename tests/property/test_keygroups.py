@@ -71,13 +71,6 @@ def test_a_group_lies_in_the_range_of_its_subtask(data):
     assert group in range_of(subtask, parallelism, max_parallelism)
 
 
-@given(ranges, ranges)
-def test_an_intersection_holds_what_both_ranges_hold(a, b):
-    both = a.intersect(b)
-    assert set(both) == set(a) & set(b)
-    assert both == b.intersect(a)
-
-
 @given(ranges, st.integers(-2, 42))
 def test_a_range_contains_what_it_iterates_over(groups, group):
     assert (group in groups) == (group in list(groups))

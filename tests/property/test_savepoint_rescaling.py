@@ -15,19 +15,21 @@ from hypothesis import strategies as st
 import mainstay as ms
 from mainstay.connectors import Memory, Rows
 from mainstay.drive.clock import SystemClock
+from mainstay.runtime.coordinator.origin import load_origin
+from mainstay.runtime.coordinator.recovery import key_type_of, plan_restore, schema_of
+from mainstay.runtime.coordinator.savepoint_writing import pieces_of, savepoint_of
+from mainstay.runtime.deployment import Deployment, RestoredState
 from mainstay.runtime.messages import Attempt, Epoch
-from mainstay.runtime.origin import load_origin
 from mainstay.runtime.ports import Ports
-from mainstay.runtime.recovery import key_type_of, plan_restore, schema_of
-from mainstay.runtime.savepoint_writing import pieces_of, savepoint_of
 from mainstay.runtime.spec import JobSpec
-from mainstay.runtime.stateful import RestoredState, StatefulOperator
-from mainstay.runtime.worker import Deployment, Worker
+from mainstay.runtime.worker.member import Member
+from mainstay.runtime.worker.worker import Worker
 from mainstay.snapshot.manifest import Manifest, OperatorState, SubtaskState
 from mainstay.snapshot.memory_storage import MemoryStorage
 from mainstay.snapshot.savepoint import publish, read_savepoint, reserve
 from mainstay.state.hashing import key_groups
 from mainstay.state.keygroups import HASH_ID, subtask_of
+from tests.members import keyed
 
 GROUPS = 128
 ROW = "k long, n long"
@@ -86,7 +88,7 @@ class AtOnce:
 
 def members(
     job: JobSpec, restored: Mapping[tuple[str, int], RestoredState], origin: MemoryStorage
-) -> tuple[MemoryStorage, dict[tuple[str, int], StatefulOperator]]:
+) -> tuple[MemoryStorage, dict[tuple[str, int], Member]]:
     """The operators of a job in storage of its own, after their restore."""
     storage, found = MemoryStorage(), {}
     for number in range(job.workers):
@@ -98,18 +100,18 @@ def members(
     return storage, found
 
 
-def stored(storage: MemoryStorage, member: StatefulOperator) -> SubtaskState:
+def stored(storage: MemoryStorage, member: Member) -> SubtaskState:
     """An epoch of one operator, stored."""
     cut = member.freeze(Epoch(1))
     for segment in cut.segments:
         if not segment.is_durable:
-            *_, tables = member.encode(segment)
-            member.written(segment, member.write(storage, segment.id, tables), tables)
+            *_, tables = keyed(member).encode(segment)
+            keyed(member).written(segment, keyed(member).write(storage, segment.id, tables), tables)
     return member.acknowledged(cut)
 
 
 def saved(
-    job: JobSpec, storage: MemoryStorage, found: Mapping[tuple[str, int], StatefulOperator]
+    job: JobSpec, storage: MemoryStorage, found: Mapping[tuple[str, int], Member]
 ) -> MemoryStorage:
     """A savepoint of the operators as they are."""
     operators = {
@@ -161,9 +163,8 @@ def filled(parallelism: int, numbers: list[tuple[int, int]]) -> MemoryStorage:
     for key, number in numbers:
         subtask = subtask_of(group_of(key), parallelism, GROUPS)
         member = found[("keyed", subtask)]
-        assert member.backend is not None
-        member.view.key = key
-        handles = member.backend.handles
+        member.row_context.key = key
+        handles = keyed(member).backend.handles
         handles["numbers"].add(number)
         handles["total"].add(number)
         handles["slots"].put(number % 7, str(number))

@@ -63,7 +63,7 @@ def test_ranges_that_tile_the_key_groups_give_every_row_once_and_in_order(
     found: list[tuple[int, int, list[int] | None]] = []
     for first, after in pairwise(edges):
         part = file.read("s", first, after - 1)
-        assert part.table.num_rows == len(part.groups) == file.rows_in("s", first, after - 1)
+        assert part.table.num_rows == len(part.groups)
         assert all(first <= group < after for group in part.groups.tolist())
         columns = part.table.to_pydict()
         found += zip(part.groups.tolist(), columns["number"], columns["value"], strict=True)

@@ -184,14 +184,18 @@ class ChangingRun(Run):
             return self.stage(program.parallelism, settings)
         except AssertionError as failure:
             refusal = failure.__cause__
-            says_how = isinstance(refusal, RestoreError) and "end it with job.stop()" in str(
-                refusal
-            )
+            says_how = isinstance(refusal, RestoreError) and 'job.stop("path")' in str(refusal)
             if before is None or not says_how:
                 raise
         self.program = before
         # A stop that drains takes epochs before its last: none of them is to end the stage.
-        stopped = replace(settings, crashes=0, stop_at_step=0, stop_after_epochs=None)
+        stopped = replace(
+            settings,
+            crashes=0,
+            stop_at_step=0,
+            stop_after_epochs=None,
+            stop_with_savepoint=True,
+        )
         self.stage(before.parallelism, stopped)
         assert not in_flight_units(self.storage), "the last epoch holds in-flight rows"
         self.program = program

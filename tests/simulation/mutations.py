@@ -2,44 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
-from mainstay.runtime.alignment import Action, Aligner, Verdict
-from mainstay.runtime.attempt import RunningAttempt
-from mainstay.runtime.backlog import Backlog
-from mainstay.runtime.committing import manifest_of
-from mainstay.runtime.coordinator import Coordinator
-from mainstay.runtime.durability import Durability
-from mainstay.runtime.epochs import EpochBook
-from mainstay.runtime.gate import Gate
-from mainstay.runtime.global_commits import GlobalCommits
-from mainstay.runtime.late import Late
+from mainstay.runtime.coordinator.attempt import RunningAttempt
+from mainstay.runtime.coordinator.claims import Claims
+from mainstay.runtime.coordinator.coordinator import Coordinator
+from mainstay.runtime.coordinator.epochs import EpochBook
+from mainstay.runtime.coordinator.global_commits import GlobalCommits
+from mainstay.runtime.coordinator.manifests import manifest_of
+from mainstay.runtime.coordinator.savepoints import Savepoints
+from mainstay.runtime.deferred import Late
 from mainstay.runtime.messages import EndOfInput, Marker
+from mainstay.runtime.operators.backlog import Backlog
 from mainstay.runtime.operators.sink import SinkOperator
 from mainstay.runtime.operators.source import ReadingSplit
-from mainstay.runtime.output import OutputChannel
-from mainstay.runtime.pace import Pace
-from mainstay.runtime.savepoints import Savepoints
-from mainstay.runtime.stateful import Cut, StatefulOperator
-from mainstay.runtime.task import Task
+from mainstay.runtime.worker.alignment import Action, Aligner, Verdict
+from mainstay.runtime.worker.durability import Durability
+from mainstay.runtime.worker.gate import Gate
+from mainstay.runtime.worker.inputs.gated import GateInput
+from mainstay.runtime.worker.inputs.source import SourceInput
+from mainstay.runtime.worker.member import Cut, Member
+from mainstay.runtime.worker.output import OutputChannel
+from mainstay.runtime.worker.pace import Pace
+from mainstay.runtime.worker.task import Task
 from mainstay.snapshot.history import History
 from mainstay.snapshot.retention import Retention
 from mainstay.state import values
 from mainstay.state.chain import SegmentChain
+from mainstay.state.subtask import KeyedSubtask
+from tests.simulation.planting import planting
 
-Mutation = Callable[[], Any]
-MUTATIONS: dict[str, Mutation] = {}
-
-
-def mutation(plant: Callable[[], Iterator[None]]) -> Callable[[], Any]:
-    """Register a planted bug under its name, read as a sentence."""
-    planted = contextmanager(plant)
-    MUTATIONS[plant.__name__.replace("_", " ")] = planted
-    return planted
+MUTATIONS, mutation = planting()
 
 
 @mutation
@@ -99,7 +95,9 @@ def an_aborted_epochs_segment_dropped() -> Iterator[None]:
     def drop(self: Any, epoch: Any) -> None:
         right(self, epoch)
         for member in self.members:
-            chain = member.chain
+            if member.keyed is None:
+                continue
+            chain = member.keyed.chain
             chain.segments = tuple(s for s in chain.segments if not s.id.endswith(f"-e{epoch}"))
 
     with patch.object(Task, "on_abort", drop):
@@ -108,13 +106,13 @@ def an_aborted_epochs_segment_dropped() -> Iterator[None]:
 
 @mutation
 def a_segment_applied_twice() -> Iterator[None]:
-    right = StatefulOperator.read
+    right = Member.read
 
     def last_twice(self: Any, storage: Any, state: Any, origin: Any) -> Any:
         chain = (*state.chain, *state.chain[-1:])
         return right(self, storage, replace(state, chain=chain), origin)
 
-    with patch.object(StatefulOperator, "read", last_twice):
+    with patch.object(Member, "read", last_twice):
         yield
 
 
@@ -157,13 +155,13 @@ def a_mutable_value_stored_by_reference() -> Iterator[None]:
 
 @mutation
 def a_finished_source_stops_answering() -> Iterator[None]:
-    right = Task.on_trigger
+    right = SourceInput.on_trigger
 
-    def silent(self: Any, epoch: Any) -> None:
-        if not self.ended:
-            right(self, epoch)
+    def silent(self: Any, epoch: Any, *, is_last: bool = False) -> None:
+        if not self._chain.ended:
+            right(self, epoch, is_last=is_last)
 
-    with patch.object(Task, "on_trigger", silent):
+    with patch.object(SourceInput, "on_trigger", silent):
         yield
 
 
@@ -195,7 +193,7 @@ def _no_figures() -> Any:
 
 
 @mutation
-def acknowledged_before_what_was_put_off_is_done() -> Iterator[None]:
+def acknowledged_before_deferred_work_is_done() -> Iterator[None]:
     def too_soon(self: Any) -> bool:
         return all(segment.is_durable for segment in self.segments)
 
@@ -207,13 +205,13 @@ def acknowledged_before_what_was_put_off_is_done() -> Iterator[None]:
 
 
 @mutation
-def the_late_part_of_a_cut_forgotten() -> Iterator[None]:
+def the_deferred_part_of_a_cut_forgotten() -> Iterator[None]:
     with patch.object(Late, "units", lambda self: {}):
         yield
 
 
 @mutation
-def what_was_put_off_dropped_when_it_fails() -> Iterator[None]:
+def deferred_work_dropped_when_it_fails() -> Iterator[None]:
     right = Backlog._on_failure
 
     def drop(self: Any, error: Exception) -> None:
@@ -228,7 +226,7 @@ def what_was_put_off_dropped_when_it_fails() -> Iterator[None]:
 
 
 @mutation
-def what_was_put_off_done_out_of_order() -> Iterator[None]:
+def deferred_work_done_out_of_order() -> Iterator[None]:
     right = Backlog.add
 
     def overtaking(self: Any, work: Any, done: Any) -> None:
@@ -258,7 +256,7 @@ def changes_after_the_marker_leak_into_the_snapshot() -> Iterator[None]:
     def shared(self: Any) -> Any:
         return [self.changes] if self.changes else []
 
-    from mainstay.state.backends.heap_tables import HeapTable
+    from mainstay.state.backends.heap.tables import HeapTable
 
     with patch.object(HeapTable, "freeze", shared):
         yield
@@ -299,13 +297,16 @@ def a_marker_overtakes_what_is_left_of_a_slice() -> Iterator[None]:
     right = Task.step
 
     def markers_first(self: Any) -> bool:
-        if self._pace.has_rest and self._step_control():
-            return True
+        if self.chain._pace.has_rest and isinstance(self.input, GateInput):
+            taken = self.input.gate.take_control()
+            if taken is not None:
+                self.input._take(*taken)
+                return True
         return right(self)
 
     with (
         patch.object(Task, "step", markers_first),
-        patch.object(Pace, "finish", lambda self, max_rows: None),
+        patch.object(Pace, "finish", lambda self, max_rows, *, behind_head: self.end()),
     ):
         yield
 
@@ -352,16 +353,27 @@ def a_global_sink_committed_when_the_manifest_is_written() -> Iterator[None]:
 
 
 @mutation
+def the_slot_tried_for_before_the_manifest_is_durable() -> Iterator[None]:
+    def early(self: Any, write: Any, record: Any, won: Any, failed: Any, **_: Any) -> None:
+        def then() -> None:
+            self._ports.background.submit(write, lambda _: None, lambda _: None)
+            won()
+
+        self.claim(record, then, failed)
+
+    with patch.object(Claims, "commit", early):
+        yield
+
+
+@mutation
 def restart_does_not_wait_for_the_claim_under_way() -> Iterator[None]:
     def impatient(self: Any, now: float) -> bool:
         return self._restart_at is not None and now >= self._restart_at
 
-    from mainstay.runtime.claims import Claims
-
     right = Claims.claim
 
     def twice(self: Any, *arguments: Any) -> None:
-        self.is_busy = False
+        self._is_busy = False
         right(self, *arguments)
 
     with (
@@ -417,12 +429,12 @@ def the_savepoint_is_forgotten_while_there_is_no_epoch() -> Iterator[None]:
 
 @mutation
 def a_restored_job_builds_on_the_files_of_the_savepoint() -> Iterator[None]:
-    right = StatefulOperator.restore_tables
+    right = KeyedSubtask.read
 
-    def careless(self: Any, tables: Any, restored: Any) -> Any:
-        return right(self, tables, replace(restored, rewrite=False))
+    def careless(self: Any, *arguments: Any, is_foreign: bool, is_converted: bool) -> Any:
+        return right(self, *arguments, is_foreign=False, is_converted=is_converted)
 
-    with patch.object(StatefulOperator, "restore_tables", careless):
+    with patch.object(KeyedSubtask, "read", careless):
         yield
 
 
@@ -459,14 +471,14 @@ def split_notes_taken_at_completion() -> Iterator[None]:
 def operator_state_not_copied() -> Iterator[None]:
     from mainstay.state.operator import OperatorList
 
-    right_freeze = StatefulOperator.freeze
+    right_freeze = Member.freeze
 
     def aliased(self: Any, epoch: Any) -> Any:
         cut = right_freeze(self, epoch)
         return type(cut)(cut.segments, {name: h._kept for name, h in self.lists.items()})
 
     with (
-        patch.object(StatefulOperator, "freeze", aliased),
+        patch.object(Member, "freeze", aliased),
         patch.object(OperatorList, "update", _update_in_place),
     ):
         yield

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 
-from tests.simulation.scenarios import Scenario, check, play
+from tests.simulation.scenarios import Scenario, check, drawn, play
 
 
 def main(seed: int) -> None:
-    scenario = Scenario.of(seed)
+    scenario = drawn(Scenario.of(seed))
     print(scenario)
     outcome = play(scenario)
     print(outcome.simulation.story(lines=10_000))

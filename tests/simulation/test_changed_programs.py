@@ -11,11 +11,13 @@ from unittest.mock import patch
 
 import pytest
 
-from mainstay.runtime import assembly, recovery, replays
+from mainstay.runtime.coordinator import recovery
 from mainstay.runtime.operators.aggregate import AggregateByKey, Gathering
-from mainstay.runtime.replays import Replays
 from mainstay.runtime.spec import HashByKey, Rebalance
-from mainstay.runtime.task import Task
+from mainstay.runtime.worker import assembly, replays
+from mainstay.runtime.worker.inputs.source import SourceInput
+from mainstay.runtime.worker.replays import Replays
+from mainstay.runtime.worker.task import Task
 from tests.simulation.changes import (
     Changes,
     ChangingRun,
@@ -203,10 +205,10 @@ def what_is_still_to_be_taken_is_in_no_later_epoch() -> Iterator[None]:
 @contextmanager
 def a_source_cuts_before_its_chain_has_taken_them() -> Iterator[None]:
     def at_once(self: Any, epoch: Any, *, is_last: bool = False) -> None:
-        self._cut(epoch)
+        self.snapshots.cut(epoch)
         self._is_held = self._is_held or is_last
 
-    with patch.object(Task, "on_trigger", at_once):
+    with patch.object(SourceInput, "on_trigger", at_once):
         yield
 
 
@@ -215,9 +217,9 @@ def new_rows_come_before_them() -> Iterator[None]:
     right = Task.step
 
     def new_first(self: Any) -> bool:
-        waiting, self.replays = self.replays, Replays()
+        waiting, self.chain.replays = self.chain.replays, Replays()
         progressed = right(self)
-        self.replays = waiting
+        self.chain.replays = waiting
         if self.channels is not None:
             self.channels._replays = waiting
         return progressed or right(self)

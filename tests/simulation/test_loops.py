@@ -1,4 +1,4 @@
-"""Loops under the simulation: rows on their way back are neither lost nor doubled."""
+"""Loops under the simulation: the rows inside them are neither lost nor doubled."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 import pytest
 
-from mainstay.runtime.feedback import Feedback
+from mainstay.runtime.operators.feedback import Feedback
 from mainstay.runtime.operators.loop import LoopHead
 from tests.simulation.scenarios import LOOPS, Scenario, check_seeds, is_noticed
 

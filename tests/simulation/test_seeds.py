@@ -11,7 +11,7 @@ import os
 
 import pytest
 
-from tests.simulation.scenarios import Scenario, check_seeds
+from tests.simulation.scenarios import Scenario, check_seeds, drawn
 
 SEEDS = 500
 CHUNK = 20
@@ -31,7 +31,7 @@ def test_every_input_counts_exactly_once_over_many_seeds(first: int) -> None:
 
 
 def test_the_fixed_seeds_cover_what_they_should() -> None:
-    scenarios = [Scenario.of(seed) for seed in range(SEEDS)]
+    scenarios = [drawn(Scenario.of(seed)) for seed in range(SEEDS)]
     assert {s.graph for s in scenarios} == {
         "chain",
         "fan_in",
@@ -60,3 +60,6 @@ def test_the_fixed_seeds_cover_what_they_should() -> None:
         (True, False),
         (True, True),
     }
+    stores = [tuple(type(each).__name__ for each in s.backends) for s in scenarios]
+    assert sum("MemoryRocksSettings" in each for each in stores) > SEEDS / 3
+    assert len(set(stores)) == 4

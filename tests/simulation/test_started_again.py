@@ -10,8 +10,9 @@ from unittest.mock import patch
 
 import pytest
 
-from mainstay.runtime.coordinator import Coordinator
-from mainstay.runtime.splits import SplitBook
+from mainstay.runtime.coordinator.news import News
+from mainstay.runtime.coordinator.splits import SplitBook
+from mainstay.runtime.coordinator.starting import NothingNew, Start, Starting
 from tests.simulation.scenarios import Scenario, check_seeds, is_noticed
 
 SEEDS = 60
@@ -57,20 +58,19 @@ def what_was_read_is_planned_again() -> Iterator[None]:
 
 @contextmanager
 def new_input_is_forgotten_when_the_first_attempt_fails() -> Iterator[None]:
-    def after_the_first(self: Any, begin: Any, manifest: Any) -> bool:
-        return len(self.attempts) > 1
+    def after_the_first(self: Any, attempt: int) -> bool:
+        return bool(self.history.next_attempt > attempt)
 
-    with patch.object(Coordinator, "_has_planned", after_the_first):
+    with patch.object(Start, "is_planned_since", after_the_first):
         yield
 
 
 @contextmanager
 def a_finished_job_is_not_asked_for_news() -> Iterator[None]:
     def ended(self: Any, loaded: Any) -> None:
-        self.report = ("no new input since",)
-        self.finished()
+        self._decided(NothingNew(News((), ("no new input since",))))
 
-    with patch.object(Coordinator, "_look_for_news", ended):
+    with patch.object(Starting, "_look_for_news", ended):
         yield
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import mainstay as ms
-from mainstay.runtime import expiry
+from mainstay.runtime.worker import expiry
 from mainstay.testing import rows, run
 
 TTL_MS = 6

@@ -10,9 +10,9 @@ from unittest.mock import patch
 
 import pytest
 
-from mainstay.runtime import assembly
-from mainstay.runtime.channel_state import TaskChannels
-from mainstay.runtime.output import OutputChannel
+from mainstay.runtime.worker import assembly
+from mainstay.runtime.worker.channel_state import TaskChannels
+from mainstay.runtime.worker.output import OutputChannel
 from tests.simulation.scenarios import Scenario, check_seeds, is_noticed
 
 SEEDS = 40
@@ -92,6 +92,6 @@ def test_a_planted_bug_is_caught(bug: Any) -> None:
         assert is_noticed(Scenario.unaligned, [BUGS[bug], *range(500)])
 
 
-def test_the_epoch_that_a_job_halts_with_holds_no_in_flight_rows() -> None:
+def test_the_savepoint_that_a_job_halts_with_holds_no_in_flight_rows() -> None:
     """They would be worked off while the job waits for its sinks, and again after its savepoint."""
     check_seeds(Scenario.unaligned, 174, 1)

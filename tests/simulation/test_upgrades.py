@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 import mainstay as ms
-from mainstay.plan.chained import chain
-from mainstay.plan.physical import expand
+from mainstay.plan.planning import plan_of
 from mainstay.runtime.options import JobOptions, RestartOptions, RestoreOptions, SnapshotOptions
 from mainstay.runtime.spec import JobSpec, Tuning
 from mainstay.runtime.status import Status
@@ -60,7 +59,7 @@ def planned(function: Any, key: str, parallelism: int) -> JobSpec:
     )
     keyed.process(function, "k int", uid="sums").sink(ms.connectors.Memory(), uid="out")
     graph, _ = replaced(env.graph(), {})
-    return expand(chain(graph))
+    return plan_of(graph)
 
 
 def simulate(

@@ -10,8 +10,8 @@ import cloudpickle
 from pyspark.sql import SparkSession
 
 import tests.drive.ledger as ledger_module
-from mainstay.spark.launcher import SparkLauncher
-from mainstay.spark.session import DAEMON, check_session, slots
+from mainstay.spark.launch.launcher import SparkLauncher
+from mainstay.spark.launch.session import DAEMON, check_session, slots
 from tests.drive.ledger import LedgerJob, await_until
 
 

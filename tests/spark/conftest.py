@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     pytest.importorskip("pyspark")
-    from mainstay.spark.session import local_session
+    from mainstay.spark.launch.session import local_session
 
     session = local_session(workers=4)
     session.sparkContext.setLogLevel("ERROR")

@@ -10,9 +10,12 @@ from mainstay.connectors import Memory, Sequence
 
 
 class Raising(ms.Process):
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
     def process(self, row: Any, ctx: Any) -> Any:
         if row.id == 100:
-            raise LookupError("no such order")
+            raise self.error
         return row
 
 
@@ -22,7 +25,10 @@ def main(directory: str, how: str) -> None:
     env = ms.Environment(parallelism=2, snapshots=snapshots, restart=restart)
     rows = env.source(Sequence(rows_per_second=200), uid="in")
     if how == "raise":
-        rows = rows.process(Raising(), "id long", uid="function")
+        error = LookupError("no such order")
+        rows = rows.process(Raising(error), "id long", uid="function")
+    if how == "interrupt":
+        rows = rows.process(Raising(KeyboardInterrupt()), "id long", uid="function")
     rows.sink(Memory(), uid="out")
     job = env.start("own")
     if how == "stop":

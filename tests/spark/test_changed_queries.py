@@ -11,7 +11,7 @@ import pytest
 
 import mainstay as ms
 from mainstay.errors import SourceError
-from mainstay.spark.query_identity import identity_of
+from mainstay.spark.ingest.query_identity import identity_of
 
 pytestmark = pytest.mark.spark
 
@@ -43,8 +43,8 @@ def test_a_query_that_stays_the_same_is_known_again(spark: Any, tmp_path: Path) 
 
 PROGRAM = """
 import sys
-from mainstay.spark.query_identity import identity_of
-from mainstay.spark.session import local_session
+from mainstay.spark.ingest.query_identity import identity_of
+from mainstay.spark.launch.session import local_session
 spark = local_session(1)
 spark.range(7)
 df = spark.readStream.schema("k long, n long").csv(sys.argv[1]).filter("n > 1")

@@ -24,13 +24,13 @@ from mainstay.connectors import Memory, Polled, SinkContext, Source, Split, Spli
 from mainstay.drive.embedded import EmbeddedJob
 from mainstay.drive.remote_job import RemoteJob
 from mainstay.errors import GraphError, RestoreError, SinkError, SourceError
-from mainstay.runtime.splits import SplitBook
+from mainstay.runtime.coordinator.splits import SplitBook
 from mainstay.snapshot.object_storage import open_storage
-from mainstay.spark import stream_writer_sink
-from mainstay.spark.data_source_ranges import Range, Reached, before_the_last, last_range, reached
-from mainstay.spark.data_source_source import pyspark_source
-from mainstay.spark.stream_writer_handle import Handle, batches_to_commit
-from mainstay.spark.stream_writer_sink import pyspark_sink
+from mainstay.spark.sources import writer_sink as stream_writer_sink
+from mainstay.spark.sources.ranges import Range, Reached, before_the_last, last_range, reached
+from mainstay.spark.sources.source import pyspark_source
+from mainstay.spark.sources.writer_handle import Handle, batches_to_commit
+from mainstay.spark.sources.writer_sink import pyspark_sink
 from mainstay.testing.inspect import committed_state
 from tests.drive.ledger import PATIENCE_S, Ledger, Shelf, await_attempt, await_until
 from tests.edges import CRASH_POINTS, Crashing, start
@@ -87,7 +87,7 @@ def await_ids(job: EmbeddedJob | RemoteJob, ids: Callable[[], Counter[int]]) -> 
     """A stream has no end: what ends a test is that everything has arrived."""
 
     def is_over() -> bool:
-        return job.coordinator.status.is_final or ids().total() >= COUNT
+        return job.is_over or ids().total() >= COUNT
 
     await_until(is_over, "every id is committed")
     assert ids() == IDS, job.attempts()
@@ -324,7 +324,7 @@ def test_a_reading_goes_on_in_the_middle_of_a_partition() -> None:
     split = source.plan(frozenset())[1]
     reader = source.read(split, None)
     for _ in range(2):
-        offset = reader.poll(10).offset
+        offset = reader.poll(50).offset
     assert rest_of(source, split, offset) == list(range(250, 300))
 
 

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 import mainstay as ms
-from mainstay.connectors.ingest_log import IngestLog, Mark
+from mainstay.connectors.ingest.log import IngestLog, Mark
 from mainstay.errors import SourceError
 from mainstay.snapshot.object_storage import open_storage
-from mainstay.spark.dataframes import ingest_of
+from mainstay.spark.ingest.dataframes import ingest_of
 
 pytestmark = pytest.mark.spark
 
@@ -293,7 +293,7 @@ def test_a_uid_may_have_signs_that_no_path_has(
 
 
 def test_a_query_waits_while_too_much_is_unread(files: FilesOfNumbers, tmp_path: Path) -> None:
-    from mainstay.spark.ingest import start_query
+    from mainstay.spark.ingest.writing import start_query
 
     files.add(range(10))
     ingest = ingest_of(files.df, "numbers", str(tmp_path / "job"))
@@ -319,7 +319,7 @@ def test_a_query_waits_while_too_much_is_unread(files: FilesOfNumbers, tmp_path:
 
 
 def test_a_batch_that_spark_runs_again_adds_nothing(files: FilesOfNumbers, tmp_path: Path) -> None:
-    from mainstay.spark.ingest import start_query
+    from mainstay.spark.ingest.writing import start_query
 
     files.add(range(10))
     ingest = ingest_of(files.df, "numbers", str(tmp_path / "job"))

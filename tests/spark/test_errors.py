@@ -27,13 +27,25 @@ def test_the_author_s_own_traceback_comes_last_and_java_s_not_at_all(tmp_path: P
     assert "job 'own': attempt 1 failed: operator 'function', subtask" in told
     assert "attempt 2 begins in 0.1 s, from " in told
     assert told.rstrip().endswith("LookupError: no such order")
-    assert told.count('raise LookupError("no such order")') == 2
+    assert told.count("raise self.error") == 2
     assert "\tat org.apache.spark" not in told
     assert "mainstay/runtime" not in told
 
 
-def test_a_session_that_is_stopped_under_a_job_is_named_as_the_reason(tmp_path: Path) -> None:
+def test_an_interrupt_that_a_function_raises_names_its_operator_and_line(tmp_path: Path) -> None:
+    told = run(tmp_path, "interrupt")
+    assert "job 'own': attempt 1 failed: operator 'function', subtask" in told
+    assert 'own_session.py", line ' in told
+    assert told.rstrip().endswith("KeyboardInterrupt")
+
+
+def test_a_session_that_is_stopped_under_a_job_is_named_and_spark_says_nothing_at_its_start(
+    tmp_path: Path,
+) -> None:
     told = run(tmp_path, "stop")
+    assert "log4j" not in told
+    assert "NativeCodeLoader" not in told
+    assert "WARN Utils" not in told
     assert "the Spark session was stopped under job 'own'" in told
     assert "restore='latest'" in told
     assert "the drive of job" not in told

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mainstay.connectors import ParquetSink, SinkContext
-from mainstay.connectors.file_sink import FileSink
+from mainstay.connectors.files.sink import FileSink
 from mainstay.schema import rows_to_batch, to_schema
 from tests.sinks import prepare, write
 

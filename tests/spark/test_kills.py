@@ -45,7 +45,7 @@ Start = Callable[..., RemoteJob]
 @pytest.fixture
 def start(spark: Any) -> Iterator[Start]:
     """Starts a ledger on the session; what still runs at the end of a test is cancelled."""
-    from mainstay.spark.launcher import SparkLauncher
+    from mainstay.spark.launch.launcher import SparkLauncher
 
     jobs: list[RemoteJob] = []
 
@@ -147,7 +147,7 @@ def is_linked(pid: int) -> bool:
 def test_cancelling_frees_the_slots_and_ends_the_workers(
     spark: Any, start: Start, tmp_path: Path
 ) -> None:
-    from mainstay.spark.session import slots
+    from mainstay.spark.launch.session import slots
 
     job = start(LedgerJob(tmp_path, count=10_000_000))
     pids = await_attempt(job, 1, WORKERS)
@@ -161,7 +161,7 @@ def test_cancelling_frees_the_slots_and_ends_the_workers(
 
 
 def test_too_few_slots_are_refused_with_both_numbers(spark: Any) -> None:
-    from mainstay.spark.session import check_session, slots
+    from mainstay.spark.launch.session import check_session, slots
 
     total, _ = slots(spark)
     check_session(spark, total)

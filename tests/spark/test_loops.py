@@ -19,8 +19,7 @@ import pytest
 
 import mainstay as ms
 from examples import connected_components
-from mainstay.plan.chained import chain
-from mainstay.plan.physical import expand
+from mainstay.plan.planning import plan_of
 from mainstay.snapshot.object_storage import open_storage
 from mainstay.testing.inspect import committed_state
 from tests.drive.ledger import await_until
@@ -85,7 +84,7 @@ def check(env: ms.Environment, path: Path, table: pa.Table) -> None:
     edges = zip(table["a"].to_pylist(), table["b"].to_pylist(), strict=True)
     parts = networkx.connected_components(networkx.Graph(list(edges)))
     expected = {node: min(part) for part in parts for node in part}
-    job = expand(chain(env.graph()))
+    job = plan_of(env.graph())
     state = committed_state(open_storage(str(path / "snapshots")), job, "labels", "label")
     assert state == expected
     labels: dict[int, int] = {}

@@ -27,7 +27,7 @@ def the_job_travels_by_value() -> Iterator[None]:
 
 
 def start(spark: Any, ledger: LedgerJob, **options: Any) -> RemoteJob:
-    from mainstay.spark.launcher import SparkLauncher
+    from mainstay.spark.launch.launcher import SparkLauncher
 
     return ledger.start(SparkLauncher(spark, "ledger"), **options)
 
@@ -54,7 +54,7 @@ def test_rescaled_stopped_and_restored_from_the_savepoint(spark: Any, tmp_path: 
 
 
 def test_a_rescale_beyond_the_slots_is_refused_with_the_numbers(spark: Any) -> None:
-    from mainstay.spark.session import check_more_slots, slots
+    from mainstay.spark.launch.session import check_more_slots, slots
 
     _, free = slots(spark)
     check_more_slots(spark, free + 3, running=3)

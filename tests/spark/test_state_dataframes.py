@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import date, datetime, timedelta, timezone
 from itertools import pairwise
 from pathlib import Path
@@ -14,12 +15,16 @@ import pytest
 
 import mainstay as ms
 from mainstay.errors import (
+    EpochGoneError,
     GraphError,
     RestoreError,
     SavepointError,
     SparkSetupError,
     StateTypeError,
 )
+from mainstay.inspect.reading import Origin
+from mainstay.runtime.messages import Epoch
+from mainstay.spark.states.source import frame_of
 from tests.spark.states import build, numbers_by_key, start, stopped_half_way
 from tests.unit.drive.test_embedded import (
     HALF,
@@ -113,6 +118,17 @@ def test_states_are_read_as_tables(spark: Any, half_way: HalfWay) -> None:
     units = read(spark, path, "seen", "numbered")
     assert units.columns == ["subtask", "unit"]
     assert sorted(row.unit for row in units.collect()) == list(range(10))
+
+
+def test_an_epoch_that_goes_while_spark_plans_is_gone_and_no_error_of_spark(
+    spark: Any, half_way: HalfWay
+) -> None:
+    origin = Origin.open(half_way.places["snapshots"])
+    # As it was opened when epoch 1 was still kept.
+    opened = replace(origin, manifest=replace(origin.manifest, epoch=Epoch(1)))
+    with pytest.raises(EpochGoneError, match=r"epoch 1 .*is not kept any more") as raised:
+        frame_of(spark, opened, opened.view("all", "total"))
+    assert "Traceback" not in str(raised.value)
 
 
 def test_each_task_reads_its_own_key_groups(spark: Any, half_way: HalfWay) -> None:
@@ -484,3 +500,21 @@ def test_states_are_not_read_or_written_with_another_python(
     monkeypatch.setattr(spark.sparkContext, "pythonExec", str(other))
     with pytest.raises(SparkSetupError, match=rf"the workers' {other} is 3.5. Set PYSPARK_PYTHON="):
         call(spark, half_way.saved)
+
+
+def test_reading_states_registers_the_data_source_once_in_a_session(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark warns of each registration that replaces another."""
+    _, _, saved = stopped_half_way(tmp_path)
+    registered = []
+    real = type(spark.dataSource).register
+
+    def register(self: Any, source: Any) -> None:
+        registered.append(source)
+        real(self, source)
+
+    monkeypatch.setattr(type(spark.dataSource), "register", register)
+    for _ in range(2):
+        assert ms.spark.read_state(spark, saved, operator="all", state="total").count() > 0
+    assert len(registered) <= 1

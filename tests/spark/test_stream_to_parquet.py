@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import mainstay as ms
-from mainstay.connectors.committed_files import read_committed
+from mainstay.connectors.files.committed import read_committed
 from tests.spark.test_dataframes import FilesOfNumbers, Total, await_that, started
 
 pytestmark = pytest.mark.spark

@@ -40,7 +40,7 @@ def the_job_travels_by_value() -> Iterator[None]:
 
 
 def launcher(spark: Any) -> Any:
-    from mainstay.spark.launcher import SparkLauncher
+    from mainstay.spark.launch.launcher import SparkLauncher
 
     return SparkLauncher(spark, "ledger")
 

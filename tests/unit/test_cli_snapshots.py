@@ -99,7 +99,7 @@ def test_a_job_that_has_ended_otherwise_is_said_to_have(
     elif how == "cancelled":
         job.cancel()
     else:
-        job.post(lambda: job.coordinator.fail(JobFailedError("all is lost")))
+        job.post(lambda: job._leadership.fail(JobFailedError("all is lost")))
         with pytest.raises(JobFailedError, match="all is lost"):
             job.wait(PATIENCE_S)
     assert job.status == how
@@ -221,3 +221,51 @@ def test_a_savepoint_has_no_history(base: Path, call: Any) -> None:
     ended = call(base / "saved", "--history", 5)
     assert ended.is_error
     assert "--history" in ended.said
+
+
+# ---------------------------------------------------------------- how it looks
+
+
+def rows_under(title: str, out: str) -> list[str]:
+    """The head and the rows of the table below a title."""
+    _, _, below = out.partition(f"{title}")
+    return [line for line in below.splitlines()[1:] if line.strip()]
+
+
+def test_a_terminal_of_eighty_columns_shows_each_epoch_on_one_row(
+    base: Path, call: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    out = call(base / "snapshots").out
+    # A table of savepoints may come below.
+    head, *rows = rows_under("Epochs:", out.partition("Savepoints")[0])
+    assert " ".join(head.split()) == "epoch attempt taken (UTC) size chain files lineage"
+    assert all(row.split()[0].isdigit() and "all there" in row for row in rows)
+    assert rows[-1].split()[-1] == "latest"
+
+
+def test_a_narrow_terminal_leaves_columns_out_and_names_them(
+    base: Path, call: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wide = call(base / "snapshots", "--history", 3).out
+    monkeypatch.setenv("COLUMNS", "80")
+    narrow = call(base / "snapshots", "--history", 3).out
+    assert "alignment" in wide.partition("Epochs that have ended")[2].splitlines()[1]
+    head, first, *_ = rows_under("Epochs that have ended", narrow)
+    assert "alignment" not in head
+    assert first.split()[0].isdigit()
+    assert "without attempt, alignment" in narrow
+    assert "…" not in narrow
+
+
+@pytest.mark.parametrize(
+    "asked", [("--verify",), ("--orphans",), ("--history", 3), ("--epoch", "latest")]
+)
+def test_what_is_asked_for_does_not_stand_below_the_overview(
+    base: Path, call: Any, asked: tuple[object, ...]
+) -> None:
+    out = call(base / "snapshots", *asked).out
+    assert "job numbers" in out
+    assert "finished" in out
+    assert "Attempts" not in out
+    assert "Epochs:" not in out

@@ -16,7 +16,7 @@ import pytest
 PACKAGE = Path(__file__).resolve().parents[2] / "src" / "mainstay"
 
 LAYERS = ("api", "plan", "runtime", "state", "snapshot")
-ROOTS = {"errors", "masking", "schema", "spelling"}
+ROOTS = {"errors", "masking", "own_frames", "quantities", "schema", "spelling", "tracebacks"}
 
 # Which units (first name below ``mainstay``) a unit may import. A unit that is not listed hangs
 # outside the core and may import any other.
@@ -26,7 +26,20 @@ ALLOWED: dict[str, set[str]] = {
     "masking": set(),
     "schema": {"schema", "errors", "spelling"},
     "spelling": {"spelling"},
-    "connectors": {"connectors", "api", "runtime", "state", "snapshot"} | ROOTS,
+    "quantities": {"errors", "spelling"},
+    "tracebacks": {"errors"},
+    "own_frames": {"errors", "spelling", "tracebacks"},
+    "connectors": {"connectors", "runtime", "state", "snapshot"} | ROOTS,
+    "ha": {"ha", "errors"},
+    "inspect": {"inspect", "runtime", "state", "snapshot"} | ROOTS,
+}
+# Folders that do not know of each other: what both need stands a level above them.
+WALLS: dict[str, tuple[str, ...]] = {
+    "runtime.coordinator": ("runtime.worker", "runtime.operators"),
+    "runtime.worker": ("runtime.coordinator",),
+    "runtime.operators": ("runtime.coordinator", "runtime.worker"),
+    "state.backends.heap": ("state.backends.rocksdb",),
+    "state.backends.rocksdb": ("state.backends.heap",),
 }
 # Allowed as well, but only inside a function: starting a job is when a drive is needed.
 ALLOWED_IN_FUNCTIONS: dict[str, set[str]] = {"api": {"drive", "spark"}}
@@ -73,6 +86,7 @@ def _problems(path: str, unit: str, reference: Reference) -> Iterator[str]:
     names = reference.target.split(".")
     if reference.is_import and names[0] == "mainstay":
         yield from _layer_problems(unit, names[1] if len(names) > 1 else "", reference)
+        yield from _wall_problems(path, reference)
     if reference.is_import and names[0] == "pyspark" and unit != "spark":
         yield "imports pyspark; only modules under mainstay/spark may"
     if unit in PURE:
@@ -96,6 +110,15 @@ def _layer_problems(unit: str, imported: str, reference: Reference) -> Iterator[
         else f"{unit} may import only {', '.join(sorted(ALLOWED[unit]))}"
     )
     yield f"{unit} imports {reference.target}; {hint}"
+
+
+def _wall_problems(path: str, reference: Reference) -> Iterator[str]:
+    module = path.removesuffix(".py").replace("/", ".")
+    for folder, hidden in WALLS.items():
+        if f"{module}.".startswith(f"mainstay.{folder}."):
+            for other in hidden:
+                if f"{reference.target}.".startswith(f"mainstay.{other}."):
+                    yield f"{folder} imports {reference.target}; put what both need a level above"
 
 
 def _unit(path: str) -> str:
@@ -215,7 +238,7 @@ def test_an_import_against_the_layers_is_found(path: str, source: str) -> None:
         ("state/heap.py", "from mainstay import errors, schema"),
         ("state/backends/heap.py", "from ..keygroups import group\nfrom ... import errors"),
         ("schema.py", "from mainstay.errors import SchemaError"),
-        ("connectors/files.py", "from mainstay.runtime import source\nimport mainstay.api"),
+        ("connectors/files.py", "from mainstay.runtime import source\nimport mainstay.schema"),
         ("testing/run.py", "import mainstay\nfrom mainstay.drive import simulation"),
         ("demo.py", "import mainstay as ms"),
         ("__init__.py", "from mainstay.api import Environment\nfrom mainstay import connectors"),
@@ -279,5 +302,6 @@ def test_a_violation_names_file_line_and_remedy() -> None:
     source = '"""Doc."""\n\nfrom mainstay.runtime import gate\n'
     assert found_in("state/heap.py", source) == [
         "src/mainstay/state/heap.py:3: state imports mainstay.runtime.gate; "
-        "state may import only errors, masking, schema, snapshot, spelling, state"
+        "state may import only errors, masking, own_frames, quantities, schema, snapshot, "
+        "spelling, state, tracebacks"
     ]

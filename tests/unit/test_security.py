@@ -26,7 +26,7 @@ from mainstay.drive.remote_worker import Bootstrap
 from mainstay.errors import DamagedFileError, GraphError, RestoreError, SparkSetupError
 from mainstay.snapshot.checked import read_checked, reference
 from mainstay.snapshot.memory_storage import MemoryStorage
-from mainstay.state.backends import rocksdb_directory
+from mainstay.state.backends.rocksdb import directory as rocksdb_directory
 from mainstay.survey.command import Request, run_snapshots
 from mainstay.transport.codec import decode, encode
 from mainstay.transport.keys import AttemptKeys, KeyPair
@@ -159,8 +159,8 @@ def test_looking_at_snapshots_from_the_command_line_unpickles_nothing(
 
 
 def test_reading_state_as_columns_unpickles_nothing(hostile: Path) -> None:
-    reading = pytest.importorskip("mainstay.spark.state_reading")
-    from tests.unit.spark.test_state_reading import table_of
+    reading = pytest.importorskip("mainstay.inspect.reading")
+    from tests.unit.inspect.test_reading import table_of
 
     assert reading is not None
     table = table_of(str(hostile / "saved"), "last", uid="f")

@@ -127,7 +127,7 @@ def checked_states(function: Any, where: str, *, keyed_allowed: bool) -> tuple[S
 
 
 def _check_call(function: Callable[..., Any], arguments: int, where: str, expected: str) -> None:
-    """Whether a function can be called with so many arguments, and gives its value at once."""
+    """Whether a function can be called with this many arguments, and gives its value at once."""
     body = _body(function)
     if inspect.iscoroutinefunction(body) or inspect.isasyncgenfunction(body):
         raise GraphError(f"{where}: {_name(function)} is async; write an ordinary def.")

@@ -11,10 +11,9 @@ from mainstay.api.checks import check_process, checked_schema, checked_states
 from mainstay.api.functions import CoKeyedProcess
 from mainstay.api.graph import named
 from mainstay.errors import GraphError
+from mainstay.own_frames import with_own_frames
+from mainstay.plan import nodes
 from mainstay.plan.logical import Input
-from mainstay.runtime.operators.keyed import CoKeyedRows
-from mainstay.runtime.operators.rows import Make
-from mainstay.runtime.own_frames import with_own_frames
 from mainstay.runtime.spec import Broadcast, HashByKey, KeySpec
 
 if TYPE_CHECKING:
@@ -71,7 +70,7 @@ class ConnectedStreams:
         keys, schemas = (left.key, self._right_key), (left._carried, right._carried)
         operator = left._builder.add(
             "connect",
-            Make(CoKeyedRows, (function, keys, schemas, out)),
+            nodes.CoKeyed(function, keys, schemas),
             out,
             uid=uid,
             inputs=left._inputs(0) + self._right_inputs(),

@@ -1,4 +1,4 @@
-"""PySpark's own data sources in the place of a source or a sink, told without importing PySpark."""
+"""PySpark's data sources as a source or a sink, recognised without importing PySpark."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def as_source(value: Any, where: str) -> Any:
     """A data source as a source; anything else as it is."""
     if not is_data_source(value):
         return value
-    from mainstay.spark.data_source_source import pyspark_source
+    from mainstay.spark.sources.source import pyspark_source
 
     try:
         return pyspark_source(value)
@@ -33,7 +33,7 @@ def as_sink(value: Any, schema: pa.Schema, where: str) -> Any:
     """A data source as a sink for rows of a schema; anything else as it is."""
     if not is_data_source(value):
         return value
-    from mainstay.spark.stream_writer_sink import pyspark_sink
+    from mainstay.spark.sources.writer_sink import pyspark_sink
 
     try:
         return pyspark_sink(value, schema)

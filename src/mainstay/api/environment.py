@@ -22,23 +22,25 @@ from mainstay.api.checks import checked_schema, described
 from mainstay.api.data_sources import as_source
 from mainstay.api.graph import GraphBuilder, named
 from mainstay.api.job import Job
-from mainstay.api.options import Restart, Snapshots, whole_number
+from mainstay.api.options import Restart, Snapshots
+from mainstay.api.running import check_free, take
 from mainstay.api.source_stream import SourceStream
 from mainstay.api.stream import Stream
 from mainstay.api.watermark import Watermark
 from mainstay.errors import GraphError, RestoreError
-from mainstay.masking import refuse_login
-from mainstay.plan.chained import chain
+from mainstay.masking import masked, refuse_login, shown_settings
+from mainstay.own_frames import with_settings
+from mainstay.plan import nodes
 from mainstay.plan.check import check_graph, check_no_pickles, check_settings, check_shape
 from mainstay.plan.explain import explain
 from mainstay.plan.logical import LogicalGraph
 from mainstay.plan.physical import expand
+from mainstay.plan.planning import chained, plan_of
+from mainstay.quantities import whole_number
 from mainstay.runtime.connector import Source
-from mainstay.runtime.operators.rows import Make
-from mainstay.runtime.operators.source import SPLITS, SourceOperator
+from mainstay.runtime.coordinator.origin import place_of
 from mainstay.runtime.options import RestoreOptions
-from mainstay.runtime.origin import place_of
-from mainstay.runtime.own_frames import with_own_frames
+from mainstay.runtime.own_states import SPLITS
 from mainstay.runtime.spec import Forward, JobSpec
 from mainstay.snapshot.storage import absolute
 from mainstay.spelling import did_you_mean
@@ -51,7 +53,7 @@ EMBEDDED = "embedded"
 """In the place of a Spark session: run the job in this process, without Spark."""
 
 
-@with_own_frames
+@with_settings
 class Environment:
     """Holds the settings of a job and the graph that is being built."""
 
@@ -81,10 +83,26 @@ class Environment:
         if not isinstance(allow_pickle, bool):
             raise GraphError(f"allow_pickle={allow_pickle!r} must be True or False.")
         self.allow_pickle = allow_pickle
-        self._rocksdb = backend_settings(state)
+        self._backend = backend_settings(state)
         check_settings(mode, max_parallelism)
         self._builder = GraphBuilder(parallelism, max_parallelism)
         self._ingests: list[Any] = []
+
+    def __repr__(self) -> str:
+        """What was set, as it was set: defaults are left out."""
+        restore = self.restore.origin or self.restore.start
+        settings = {
+            "spark": self.spark,
+            "parallelism": self.parallelism,
+            "max_parallelism": self.max_parallelism if self.max_parallelism != 128 else None,
+            "mode": self.mode if self.mode != "exactly_once" else None,
+            "restore": None if restore == "new" else restore,
+            "state": None if self.state == HEAP else self.state,
+        }
+        shown = [f"{name}={value!r}" for name, value in settings.items() if value is not None]
+        if self.snapshots is not None:
+            shown.append(f"snapshots={shown_settings(self.snapshots)}")
+        return f"Environment({masked(', '.join(shown))})"
 
     def _restart(self) -> Restart:
         """Where somebody sits in front of a job, an error is to be seen and not tried again."""
@@ -118,12 +136,11 @@ class Environment:
         time = None if expected is None else expected.spec(schema, where)
         operator = self._builder.add(
             "source",
-            Make(SourceOperator, (source, time)),
+            nodes.Source(source, time),
             schema,
             uid=uid,
             parallelism=parallelism,
             states=(SPLITS,),
-            source=source,
         )
         if source.malformed_column is not None:
             return SourceStream(self._builder, operator, source.malformed_column)
@@ -151,7 +168,7 @@ class Environment:
             )
         if not isinstance(uid, str) or not uid.strip():
             raise GraphError(f"from_dataframe(uid={uid!r}): the uid is a text that is not empty.")
-        from mainstay.spark.dataframes import ingest_of
+        from mainstay.spark.ingest.dataframes import ingest_of
 
         directory = None if self.snapshots is None else os.fspath(self.snapshots.dir)
         ingest = ingest_of(df, uid, directory, allow_changed_query=allow_changed_query)
@@ -173,20 +190,23 @@ class Environment:
         check_graph(graph)
         if not self.allow_pickle:
             check_no_pickles(graph)
-        spec = expand(chain(graph))
-        return replace(spec, rocksdb=self._rocksdb, allow_pickle=self.allow_pickle)
+        return replace(plan_of(graph), backend=self._backend, allow_pickle=self.allow_pickle)
 
     def explain(self) -> str:
         """The logical, the chained and the physical graph as text."""
         graph = self.graph()
         check_shape(graph)
-        chained = chain(graph)
-        return explain(graph, chained, expand(chained))
+        fused = chained(graph)
+        return explain(graph, fused, expand(fused))
 
     # ------------------------------------------------------------ running
 
     def start(self, name: str) -> Job:
-        """Check the program and start it; returns at once."""
+        """Check the program and start it; ``wait`` of what it returns waits for the end.
+
+        Without Spark it returns at once. On Spark it returns when the session is there, for which
+        the first start in a program takes some seconds, and before the workers run.
+        """
         if not isinstance(name, str) or not name.strip():
             raise GraphError(f"start({name!r}): the name of a job is a text that is not empty.")
         graph = self.graph()
@@ -196,9 +216,13 @@ class Environment:
                 'start() needs a place for snapshots: Environment(snapshots=Snapshots("./dir")).'
             )
         self._check_origin()
+        check_free(self.snapshots.dir)
 
         def plan_at(parallelism: int) -> JobSpec:
-            self._builder.parallelism_of(parallelism, f"rescale({parallelism!r})")
+            where = f"rescale({parallelism!r})"
+            # None stands for the job's own elsewhere; here it is what is asked for.
+            whole_number(parallelism, "parallelism", where=where)
+            self._builder.parallelism_of(parallelism, where)
             return self._planned(graph.at(parallelism))
 
         settings: dict[str, Any] = {
@@ -211,8 +235,11 @@ class Environment:
         if _is_embedded(self.spark):
             from mainstay.drive.embedded import start_embedded
 
-            return start_embedded(name, spec, **settings)
-        return _start_on_spark(name, spec, self.spark, {**settings, "ingests": self._ingests})
+            job: Any = start_embedded(name, spec, **settings)
+        else:
+            job = _start_on_spark(name, spec, self.spark, {**settings, "ingests": self._ingests})
+        take(self.snapshots.dir, job)
+        return job  # type: ignore[no-any-return]
 
     def _check_origin(self) -> None:
         """Refuse what cannot be started from before anything is started."""
@@ -237,7 +264,7 @@ class Environment:
 
 def _start_on_spark(name: str, spec: JobSpec, session: Any, settings: dict[str, Any]) -> Job:
     try:
-        from mainstay.spark.start import start_on_spark
+        from mainstay.spark.launch.start import start_on_spark
     except ImportError as error:
         raise GraphError(
             f"a job runs on Spark, which is not installed ({error}). Install mainstay[spark], or "

@@ -201,7 +201,8 @@ class Column:
     def cast(self, to: Any) -> Column:
         """Of another type, as Arrow converts; what does not fit is an error."""
         arrow = to_type(to)
-        return self._unary(f"CAST({{}} AS {to})", lambda own: own.cast(arrow))
+        text = f"CAST({self._text} AS {to})"
+        return Column(text, lambda bound: _converted(self._bind(bound), arrow, bound))
 
     # ------------------------------------------------------------ meeting a stream
 
@@ -320,6 +321,15 @@ def _is_in(own: Arrow, given: Iterable[Any], bound: Bound) -> Arrow:
 def _equal_null_safe(left: Arrow, right: Arrow) -> Arrow:
     one, other = pc.is_null(left), pc.is_null(right)
     return pc.if_else(pc.or_kleene(one, other), pc.and_kleene(one, other), pc.equal(left, right))
+
+
+def _converted(own: Arrow, to: pa.DataType, bound: Bound) -> Arrow:
+    """Arrow takes the text 0x10 for 16, where Spark and Python have no number."""
+    if pa.types.is_integer(to) and pa.types.is_string(bound.type_of(own)):
+        is_hexadecimal = pc.match_substring(own, "x", ignore_case=True)
+        refused = pc.binary_join_element_wise(pc.scalar("hexadecimal "), own, pc.scalar(""))
+        own = pc.if_else(is_hexadecimal, refused, own)
+    return own.cast(to)
 
 
 def _divided(left: Arrow, right: Arrow, bound: Bound) -> Arrow:

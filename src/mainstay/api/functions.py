@@ -18,8 +18,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from mainstay.runtime.operators.base import ProcessContext
 from mainstay.runtime.operators.keyed import GroupedBatch
+from mainstay.runtime.row_context import ProcessContext
 
 
 class Function:

@@ -10,12 +10,13 @@ from typing import Any, TypeVar
 import cloudpickle
 import pyarrow as pa
 
-from mainstay.api.options import whole_number
 from mainstay.errors import GraphError
 from mainstay.plan.logical import Input, LogicalGraph, LogicalOperator
+from mainstay.plan.nodes import Node
+from mainstay.quantities import whole_number
 from mainstay.runtime.connector import Sink, Source
-from mainstay.runtime.spec import InputSpec, KeySpec, LoopEnd, OperatorFactory
-from mainstay.spelling import did_you_mean
+from mainstay.runtime.spec import KeySpec
+from mainstay.spelling import did_you_mean, one_of
 from mainstay.state.declaration import StateInfo
 
 Connector = TypeVar("Connector", bound=Source | Sink)
@@ -36,7 +37,7 @@ class GraphBuilder:
     def add(
         self,
         name: str,
-        factory: OperatorFactory,
+        node: Node,
         schema: pa.Schema | None,
         *,
         uid: str | None,
@@ -44,35 +45,25 @@ class GraphBuilder:
         parallelism: int | None = None,
         states: tuple[StateInfo, ...] = (),
         key: KeySpec | None = None,
-        source: Source | None = None,
-        sink: Sink | None = None,
-        loop: LoopEnd | None = None,
-        is_loop_head: bool = False,
         beside: int | None = None,
-        other_forms: tuple[InputSpec, ...] = (),
     ) -> LogicalOperator:
         """Add an operator; one that is ``beside`` another has that one's parallelism."""
         follows_job = parallelism is None
         if beside is not None:
             parallelism = self.operators[beside].parallelism
             follows_job = self.operators[beside].follows_job
-        own = self._free_uid(name) if uid is None else self._checked_uid(uid, name)
         operator = LogicalOperator(
             id=len(self.operators),
-            uid=own,
+            uid=self._free_uid(name) if uid is None else self._checked_uid(uid, name),
             has_own_uid=uid is not None,
             name=name,
-            factory=factory,
+            node=node,
             schema=schema,
             parallelism=self.parallelism_of(parallelism, named(uid, name)),
             inputs=inputs,
             states=states,
             key=key,
-            source=source,
-            sink=sink,
-            loop=LoopEnd(own, is_head=True) if is_loop_head else loop,
             follows_job=follows_job,
-            other_forms=other_forms,
         )
         self.operators.append(operator)
         self._uids[operator.uid] = operator
@@ -148,7 +139,7 @@ def column_number(schema: pa.Schema, column: Any, where: str) -> int:
         hint = ' Write each column by itself: key_by("a", "b").' if _is_listed(column) else ""
         raise GraphError(
             f"{where}: there is no column {column!r}; the stream has "
-            f"{', '.join(schema.names)}.{hint}{did_you_mean(column, schema.names)}"
+            f"{one_of(schema.names)}.{hint}{did_you_mean(column, schema.names)}"
         )
     return int(number)
 

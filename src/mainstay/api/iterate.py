@@ -17,12 +17,11 @@ import pyarrow as pa
 
 from mainstay.api.checks import check_callable
 from mainstay.api.graph import GraphBuilder, column_number
-from mainstay.api.options import whole_number
 from mainstay.errors import GraphError
-from mainstay.runtime.feedback_log import FEEDBACK
-from mainstay.runtime.operators.loop import MEMORY_BYTES, LoopHead, LoopTail
-from mainstay.runtime.operators.rows import Make
-from mainstay.runtime.spec import LoopEnd
+from mainstay.plan import nodes
+from mainstay.quantities import whole_number
+from mainstay.runtime.operators.loop import MEMORY_BYTES
+from mainstay.runtime.own_states import FEEDBACK
 from mainstay.schema import format_schema
 
 if TYPE_CHECKING:
@@ -49,22 +48,20 @@ def iterate(
     builder = stream._builder
     head = stream._add(
         "iterate",
-        Make(LoopHead, (stream.schema, memory_bytes)),
+        nodes.LoopHead(memory_bytes),
         stream.schema,
         uid,
         parallelism,
         states=(FEEDBACK,),
-        is_loop_head=True,
     )
     feedback, output = _body_of(body, stream._emitted_by(head), where)
     _check_feedback(builder, feedback, head.id, stream.schema, where)
     builder.add(
         "feedback",
-        Make(LoopTail, (column, max_rounds)),
+        nodes.LoopTail(head.uid, column, max_rounds),
         None,
         uid=f"{head.uid}-feedback",
         inputs=feedback._inputs(),
-        loop=LoopEnd(head.uid, is_head=False),
         beside=head.id,
     )
     return output

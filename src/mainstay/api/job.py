@@ -1,11 +1,12 @@
-"""The handle of a running job."""
+"""The handle of a running job: what its author may ask of it, and what the answers mean."""
 
 from __future__ import annotations
 
 import os
 from typing import Protocol
 
-from mainstay.runtime.epochs import EpochRecord
+from mainstay.runtime.coordinator.epochs import EpochRecord
+from mainstay.runtime.coordinator.slowness import Silent
 from mainstay.runtime.messages import TaskMetrics
 from mainstay.runtime.record_list import RecordList
 from mainstay.runtime.status import AttemptRecord, Problem, Recovery
@@ -21,7 +22,10 @@ class Job(Protocol):
 
     @property
     def status(self) -> str:
-        """starting, launching, running, restarting, finished, stopped, failed or cancelled."""
+        """starting, launching, running, restarting, finished, stopped, failed or cancelled.
+
+        Or standby: this process does not lead the job.
+        """
 
     @property
     def parallelism(self) -> int:
@@ -31,14 +35,20 @@ class Job(Protocol):
         """Wait for the end and return the final status; raises what made the job fail.
 
         After ``timeout`` seconds it returns the status that the job has then: equal to the bare
-        word, and printed with what the job waits for, or why it is restarting.
+        word, and printed with what the job waits for, or why it is restarting. In a terminal a line
+        shows how the job is doing. Ctrl-C cancels the job and says how to go on.
         """
 
     def cancel(self) -> None:
-        """End the job. The last complete epoch can be restored."""
+        """End the job, whatever it waits for. The last complete epoch can be restored."""
 
     def savepoint(self, path: str | os.PathLike[str], timeout: float | None = None) -> str:
-        """Write a savepoint of the running job; returns its path when it is there."""
+        """Write a savepoint of the running job; returns its path when it is there.
+
+        The path is a folder that is absent or empty, or a URL of an object store. The job goes on
+        meanwhile. Without an answer within ``timeout`` seconds ``TimeoutError`` is raised; the
+        savepoint may still be finished.
+        """
 
     def stop(
         self,
@@ -47,28 +57,51 @@ class Job(Protocol):
         drain: bool = False,
         timeout: float | None = None,
     ) -> str | None:
-        """Bring the job to a standstill that it can be started from again, and end it."""
+        """Bring the job to a standstill: one last epoch, confirmed by every sink, then the end.
+
+        With a path that epoch is a savepoint as well, and the path is returned. The job can be
+        started again from either and loses nothing. ``drain`` ends the input first, as at the end
+        of a bounded job: operators emit what they hold back. For a job that has finished or
+        stopped already there is nothing to do.
+        """
 
     def rescale(self, parallelism: int, timeout: float | None = None) -> None:
-        """Go on at another parallelism; returns when the job runs again."""
+        """Go on at another parallelism; returns when the job runs again.
+
+        Takes an epoch, halts, and starts new workers from it. Operators that were given a
+        parallelism of their own keep it. At the parallelism that it has nothing is done.
+        """
 
     def metrics(self) -> dict[tuple[str, int], TaskMetrics]:
         """What each subtask, named by its task and number, has done in the running attempt."""
 
     def problems(self) -> RecordList[Problem]:
-        """What the running job waits for outside; it goes on by itself when that is over."""
+        """What keeps the job from making progress just now; ``str`` of each is a line for people.
+
+        What it waits for outside, such as a sink's target that does not answer: it goes on by
+        itself when that is over. And the last failed attempt, until an epoch is complete again.
+        """
+
+    def silent(self) -> list[Silent]:
+        """The operators of the running attempt that took rows and have emitted none.
+
+        A filter may do so; a function that does has perhaps forgotten its ``yield``.
+        """
 
     def snapshots(self) -> RecordList[EpochRecord]:
         """The epochs so far, oldest first, with what each subtask measured.
 
-        Of a job that had finished and has nothing new to read, the last epoch that it had.
+        Of a job that had finished and has nothing new to read, the last epochs that it had.
         """
 
     @property
     def restored(self) -> tuple[str, ...]:
-        """What the job went on from when it was started, a line for each state.
+        """What the job went on from when it was started, a line for each thing.
 
-        For a job that had finished and has no new input: when that was, and what would be new.
+        Which states were matched, added, dropped, converted and migrated; ``attempts`` has the
+        same for each restart. For a job that had finished, what input is new; where there is none,
+        when that was and what would be new. Empty where it started fresh, and until the first
+        attempt begins.
         """
 
     def recoveries(self) -> RecordList[Recovery]:

@@ -4,25 +4,16 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Any
 
 from mainstay.errors import GraphError
 from mainstay.masking import refuse_login
+from mainstay.own_frames import with_settings
+from mainstay.quantities import seconds, whole_number
 from mainstay.runtime.options import RestartOptions, SnapshotOptions
-from mainstay.runtime.own_frames import with_own_frames
 from mainstay.snapshot.storage import absolute
-from mainstay.state.durations import seconds
 
 
-def whole_number(value: Any, name: str, *, least: int = 1, where: str = "") -> int:
-    """A whole number that is not below the least allowed one."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        place = f"{where}: " if where else ""
-        raise GraphError(f"{place}{name}={value!r} must be a whole number of at least {least}.")
-    return value
-
-
-@with_own_frames
+@with_settings
 @dataclass(frozen=True, slots=True)
 class Snapshots:
     """Where snapshots go, how often they are taken, and how many are kept."""
@@ -57,7 +48,7 @@ class Snapshots:
         )
 
 
-@with_own_frames
+@with_settings
 @dataclass(frozen=True, slots=True)
 class Restart:
     """How a failed job is started again: how often within a window, and after what wait.

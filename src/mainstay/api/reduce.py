@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from mainstay.api.functions import KeyedProcess
 from mainstay.errors import StateTypeError
-from mainstay.runtime.operators.base import ProcessContext
+from mainstay.runtime.row_context import ProcessContext
 from mainstay.state.declaration import StateInfo, ValueState
 from mainstay.state.values import ValueType
 

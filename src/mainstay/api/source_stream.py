@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 from mainstay.api.graph import GraphBuilder
 from mainstay.api.stream import Stream
 from mainstay.errors import GraphError
+from mainstay.plan import nodes
 from mainstay.plan.logical import Input, LogicalOperator
-from mainstay.runtime.operators.rows import Make, MapBatches
 from mainstay.runtime.spec import Forward
 
 
@@ -50,7 +50,7 @@ class SourceStream(Stream):
         self._malformed: Stream | None = None
         number = operator.schema.get_field_index(column)
         good = operator.schema.remove(number)
-        added = _beside(builder, operator, "good", Make(MapBatches, (GoodRows(column), good)), good)
+        added = _beside(builder, operator, "good", nodes.MapBatches(GoodRows(column)), good)
         super().__init__(builder, good, ((added.id, Forward()),))
         builder.to_check.append(self._check_read)
 
@@ -61,8 +61,8 @@ class SourceStream(Stream):
             assert self._operator.schema is not None
             fields = self._operator.schema.field(self._column).type
             schema = pa.schema([fields.field(n) for n in range(fields.num_fields)])
-            factory = Make(MapBatches, (BadRows(self._column), schema))
-            added = _beside(self._builder, self._operator, "malformed", factory, schema)
+            node = nodes.MapBatches(BadRows(self._column))
+            added = _beside(self._builder, self._operator, "malformed", node, schema)
             self._malformed = Stream(self._builder, schema, ((added.id, Forward()),))
         return self._malformed
 
@@ -76,11 +76,11 @@ class SourceStream(Stream):
 
 
 def _beside(
-    builder: GraphBuilder, source: LogicalOperator, name: str, factory: Make, schema: pa.Schema
+    builder: GraphBuilder, source: LogicalOperator, name: str, node: nodes.Node, schema: pa.Schema
 ) -> LogicalOperator:
     return builder.add(
         name,
-        factory,
+        node,
         schema,
         uid=f"{source.uid}-{name}",
         inputs=(Input(source.id, Forward()),),

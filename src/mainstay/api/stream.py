@@ -1,4 +1,4 @@
-"""Streams: rows of one schema on their way from operator to operator.
+"""Streams: rows of one schema that flow from operator to operator.
 
 A stream is a description; every method returns a new one and runs nothing.
 """
@@ -6,13 +6,11 @@ A stream is a description; every method returns a new one and runs nothing.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mainstay.api.aggregates import HIDDEN_KEY_NAME, checked_aggregation, reduction_of
-from mainstay.api.aggregating import Aggregating
 from mainstay.api.checks import (
     check_callable,
     check_filter,
@@ -25,32 +23,21 @@ from mainstay.api.checks import (
 from mainstay.api.connect import ConnectedStreams
 from mainstay.api.data_sources import as_sink
 from mainstay.api.expressions import Column, refuse_pyspark
-from mainstay.api.functions import KeyedBatchProcess, KeyedProcess, Process
+from mainstay.api.functions import Process
 from mainstay.api.graph import GraphBuilder, column_number, named
 from mainstay.api.iterate import iterate
-from mainstay.api.reduce import RunningReduce, reduced_state
 from mainstay.errors import GraphError, MainstayError
+from mainstay.own_frames import with_own_frames
+from mainstay.plan import nodes
 from mainstay.plan.logical import Input, LogicalOperator
 from mainstay.runtime.connector import Sink
-from mainstay.runtime.operators.expressions import AddKeyExpression
-from mainstay.runtime.operators.filter import FilterBatches, FilterExpression
-from mainstay.runtime.operators.keyed import KeyedBatches, KeyedRows
-from mainstay.runtime.operators.rows import (
-    AddKey,
-    FilterRows,
-    FlatMapRows,
-    Make,
-    MapBatches,
-    MapRows,
-    ProcessRows,
-)
-from mainstay.runtime.operators.sink import HANDLES, SinkOperator
-from mainstay.runtime.own_frames import with_own_frames
-from mainstay.runtime.spec import Broadcast, Forward, HashByKey, KeySpec, Partitioning, Rebalance
+from mainstay.runtime.own_states import HANDLES
+from mainstay.runtime.spec import Broadcast, Forward, KeySpec, Partitioning, Rebalance
 from mainstay.schema import format_schema
-from mainstay.state.aggregates import Aggregate, aggregation_of
-from mainstay.state.declaration import StateInfo
 from mainstay.state.values import ValueType
+
+if TYPE_CHECKING:
+    from mainstay.api.keyed_stream import KeyedStream
 
 HIDDEN_KEY = "__key"
 
@@ -89,8 +76,7 @@ class Stream:
         where = self._named("map", uid)
         check_callable(function, where)
         out = checked_schema(schema, where)
-        factory = Make(MapRows, (function, self.schema, out))
-        return self._then("map", factory, out, uid, parallelism)
+        return self._then("map", nodes.Map(function), out, uid, parallelism)
 
     def flat_map(
         self,
@@ -104,8 +90,7 @@ class Stream:
         where = self._named("flat_map", uid)
         check_callable(function, where, may_yield=True)
         out = checked_schema(schema, where)
-        factory = Make(FlatMapRows, (function, self.schema, out))
-        return self._then("flat_map", factory, out, uid, parallelism)
+        return self._then("flat_map", nodes.FlatMap(function), out, uid, parallelism)
 
     def filter(
         self,
@@ -126,7 +111,7 @@ class Stream:
             condition, _ = condition.bound(self.schema, where)
         if isinstance(condition, pc.Expression):
             check_filter(condition, self.schema, where)
-            factory = Make(FilterExpression, (condition,))
+            node: nodes.Node = nodes.FilterExpression(condition)
         else:
             if isinstance(condition, str):
                 raise GraphError(
@@ -134,8 +119,8 @@ class Stream:
                     'ms.col("amount") > 5, or lambda row: row.amount > 5.'
                 )
             check_callable(condition, where)
-            factory = Make(FilterRows, (condition, self.schema))
-        return self._then("filter", factory, self.schema, uid, parallelism)
+            node = nodes.Filter(condition)
+        return self._then("filter", node, self.schema, uid, parallelism)
 
     def filter_batches(
         self,
@@ -149,8 +134,8 @@ class Stream:
         It returns a boolean for each row, as an array of pyarrow or numpy; null leaves a row out.
         """
         check_callable(function, self._named("filter_batches", uid))
-        factory = Make(FilterBatches, (function,))
-        return self._then("filter_batches", factory, self.schema, uid, parallelism)
+        node = nodes.FilterBatches(function)
+        return self._then("filter_batches", node, self.schema, uid, parallelism)
 
     def map_batches(
         self,
@@ -164,7 +149,7 @@ class Stream:
         where = self._named("map_batches", uid)
         check_callable(function, where)
         out = checked_schema(schema, where)
-        return self._then("map_batches", Make(MapBatches, (function, out)), out, uid, parallelism)
+        return self._then("map_batches", nodes.MapBatches(function), out, uid, parallelism)
 
     def process(
         self,
@@ -180,8 +165,8 @@ class Stream:
         check_process(function, Process, ("process",), where, hint)
         out = checked_schema(schema, where)
         states = checked_states(function, where, keyed_allowed=False)
-        factory = Make(ProcessRows, (function, self.schema, out))
-        return self._then("process", factory, out, uid, parallelism, states=states)
+        node = nodes.Process(function)
+        return self._then("process", node, out, uid, parallelism, states=states)
 
     # ------------------------------------------------------------ routing
 
@@ -262,7 +247,7 @@ class Stream:
         fields = [pa.field(self.schema.names[n], self.schema.types[n]) for n in numbers]
         arrow = checked_key_type(fields[0].type if len(fields) == 1 else pa.struct(fields), where)
         key = KeySpec(numbers, ValueType.of(arrow), tuple(columns), migrate=migrate_key)
-        return KeyedStream(self._builder, self.schema, self.schema, self._origins, key)
+        return self._keyed_by(key, self.schema, self._origins)
 
     def _key_by_function(
         self,
@@ -279,7 +264,7 @@ class Stream:
         function, declared = arguments
         check_callable(function, where)
         field = pa.field(_free_name(self.schema), checked_key_type(declared, where))
-        return self._with_key(Make(AddKey, (function, self.schema, field)), field, uid, migrate_key)
+        return self._with_key(nodes.KeyByFunction(function, field), field, uid, migrate_key)
 
     def _key_by_expression(
         self,
@@ -296,11 +281,11 @@ class Stream:
             )
         expression, arrow = columns[0].bound(self.schema, where)
         field = pa.field(_free_name(self.schema), checked_key_type(arrow, where))
-        return self._with_key(Make(AddKeyExpression, (expression, field)), field, uid, migrate_key)
+        return self._with_key(nodes.KeyByExpression(expression, field), field, uid, migrate_key)
 
     def _with_key(
         self,
-        factory: Make,
+        node: nodes.Node,
         field: pa.Field,
         uid: str | None,
         migrate_key: Callable[[Any], Any] | None,
@@ -311,7 +296,7 @@ class Stream:
         same = {self._builder.operators[operator].parallelism for operator, _ in self._origins}
         added = self._then(
             "key_by",
-            factory,
+            node,
             carried,
             uid,
             None,
@@ -320,7 +305,14 @@ class Stream:
         key = KeySpec(
             (len(self.schema),), ValueType.of(field.type), (field.name,), True, migrate_key
         )
-        return KeyedStream(self._builder, self.schema, carried, added._origins, key)
+        return self._keyed_by(key, carried, added._origins)
+
+    def _keyed_by(
+        self, key: KeySpec, carried: pa.Schema, origins: tuple[tuple[int, Partitioning], ...]
+    ) -> KeyedStream:
+        from mainstay.api.keyed_stream import KeyedStream
+
+        return KeyedStream(self._builder, self.schema, carried, origins, key)
 
     def connect(self, other: Stream) -> ConnectedStreams:
         """Two inputs for one function; the right one must be broadcast, or both keyed."""
@@ -340,7 +332,7 @@ class Stream:
         """A loop. ``body`` gets the rows that enter it and those that come back, as one stream, and
         returns two: what goes back, of the same schema, and what goes on.
 
-        Rows on their way back are part of snapshots. A bounded job ends when no row is left in any
+        Rows inside the loop are part of snapshots. A bounded job ends when no row is left in any
         loop. ``round_column`` is counted up by one whenever a row goes back; with ``max_rounds``
         rows that have been around as often do not. ``memory`` bytes of rows wait for their turn
         in each worker; further ones wait in the job's storage.
@@ -375,12 +367,11 @@ class Stream:
         sink = self._builder.own(sink)
         self._add(
             "sink",
-            Make(SinkOperator, (sink,)),
+            nodes.Sink(sink),
             None,
             uid,
             parallelism,
             states=(HANDLES,),
-            sink=sink,
         )
 
     # ------------------------------------------------------------ building
@@ -399,7 +390,7 @@ class Stream:
     def _add(
         self,
         name: str,
-        factory: Make,
+        node: nodes.Node,
         schema: pa.Schema | None,
         uid: str | None,
         parallelism: int | None,
@@ -408,7 +399,7 @@ class Stream:
         self._builder.parallelism_of(parallelism, self._named(name, uid))
         return self._builder.add(
             name,
-            factory,
+            node,
             schema,
             uid=uid,
             inputs=self._read_by(parallelism),
@@ -423,198 +414,17 @@ class Stream:
     def _then(
         self,
         name: str,
-        factory: Make,
+        node: nodes.Node,
         schema: pa.Schema,
         uid: str | None,
         parallelism: int | None,
         **more: Any,
     ) -> Stream:
-        return self._emitted_by(self._add(name, factory, schema, uid, parallelism, **more))
+        return self._emitted_by(self._add(name, node, schema, uid, parallelism, **more))
 
     def _emitted_by(self, operator: LogicalOperator) -> Stream:
         assert operator.schema is not None
         return Stream(self._builder, operator.schema, ((operator.id, Forward()),))
-
-
-@with_own_frames
-class KeyedStream(Stream):
-    """A stream whose rows go to the owner of their key, where the key's state is.
-
-    ``carried`` is the schema of what travels: with a key that a function computed it has one
-    column more, which nothing but the key's owner sees.
-    """
-
-    key: KeySpec
-
-    def __init__(
-        self,
-        builder: GraphBuilder,
-        schema: pa.Schema,
-        carried: pa.Schema,
-        origins: tuple[tuple[int, Partitioning], ...],
-        key: KeySpec,
-    ) -> None:
-        hashed = tuple((operator, HashByKey(key)) for operator, _ in origins)
-        super().__init__(builder, schema, hashed)
-        self._carried = carried
-        self.key = key
-
-    def process(  # type: ignore[override]
-        self,
-        function: KeyedProcess,
-        schema: Any = None,
-        *,
-        uid: str | None = None,
-        parallelism: int | None = None,
-    ) -> Stream:
-        """A :class:`KeyedProcess` function: rows out, with the state of each row's key."""
-        where = self._named("process", uid)
-        hint = "On a keyed stream, subclass KeyedProcess."
-        check_process(function, KeyedProcess, ("process",), where, hint)
-        out = checked_schema(schema, where)
-        states = checked_states(function, where, keyed_allowed=True)
-        return self._keyed("process", KeyedRows, function, out, states, uid, parallelism)
-
-    def process_batches(
-        self,
-        function: KeyedBatchProcess,
-        schema: Any = None,
-        *,
-        uid: str | None = None,
-        parallelism: int | None = None,
-    ) -> Stream:
-        """A :class:`KeyedBatchProcess` function of rows grouped by key."""
-        where = self._named("process_batches", uid)
-        hint = "For one row at a time call process(...)."
-        check_process(function, KeyedBatchProcess, ("process",), where, hint)
-        out = checked_schema(schema, where)
-        states = checked_states(function, where, keyed_allowed=True)
-        return self._keyed("process_batches", KeyedBatches, function, out, states, uid, parallelism)
-
-    def reduce(
-        self,
-        function: Callable[[Any, Any], Any],
-        *,
-        uid: str | None = None,
-        parallelism: int | None = None,
-    ) -> Stream:
-        """A running reduce: for each row, the fold of its key's rows so far.
-
-        ``function(reduced, row)`` returns a row with the columns of the stream; the first row of
-        a key is its own fold.
-
-        ``operator.add``, ``min`` and ``max`` are known, and applied to each column outside the
-        key by itself, as :meth:`aggregate` would: they emit a row per key and batch.
-        """
-        where = self._named("reduce", uid)
-        known = reduction_of(function, self.schema, self.key, where)
-        if known is not None:
-            return self._aggregated("reduce", known, tuple(self.schema.names), uid, parallelism)
-        check_callable(function, where, rows=2)
-        states = (reduced_state(self.schema),)
-        reduce = RunningReduce(function)
-        return self._keyed("reduce", KeyedRows, reduce, self.schema, states, uid, parallelism)
-
-    def aggregate(
-        self, *, uid: str | None = None, parallelism: int | None = None, **aggregates: Aggregate
-    ) -> Stream:
-        """Running aggregates of each key: ``aggregate(total=ms.sum("amount"), n=ms.count())``.
-
-        Emits the columns of the key (``key`` where a function made it) and one for each aggregate:
-        a row for each key and batch with rows of that key. How rows are divided into batches is
-        not defined; the last row of a key has the aggregates of all its rows. Rows are combined
-        before they are sent to the owner of their key, so ``first``, ``last`` and ``collect``
-        keep the order of the rows that one subtask sends; between subtasks there is none.
-        """
-        where = self._named("aggregate", uid)
-        key_names = (HIDDEN_KEY_NAME,) if self.key.hidden else self.key.names
-        checked_aggregation(aggregates, self.schema, key_names, where)
-        return self._aggregated(
-            "aggregate", aggregates, (*key_names, *aggregates), uid, parallelism
-        )
-
-    def _aggregated(
-        self,
-        name: str,
-        aggregates: dict[str, Aggregate],
-        emitted: tuple[str, ...],
-        uid: str | None,
-        parallelism: int | None,
-    ) -> Stream:
-        """Emits the columns that are named, out of those of the key and the aggregates."""
-        aggregation = aggregation_of(aggregates, self.schema)
-        fields = [self._carried.field(number) for number in self.key.columns]
-        if self.key.hidden:
-            fields = [fields[0].with_name(HIDDEN_KEY_NAME)]
-        fields += [pa.field(output.name, output.type) for output in aggregation.outputs]
-        # From behind: with a key that a function made, a column may be called "key" as well.
-        places = {field.name: number for number, field in enumerate(fields)}
-        order = tuple(places[column] for column in emitted)
-        schema = pa.schema([fields[number] for number in order])
-        added = Aggregating(self.key, self._carried, aggregation, schema, order).add(
-            self._builder,
-            tuple(operator for operator, _ in self._origins),
-            name,
-            uid,
-            parallelism,
-            self._named(name, uid),
-        )
-        return self._emitted_by(added)
-
-    def _keyed(
-        self,
-        name: str,
-        operator: Any,
-        function: Any,
-        schema: pa.Schema,
-        states: tuple[StateInfo, ...],
-        uid: str | None,
-        parallelism: int | None,
-    ) -> Stream:
-        added = self._builder.add(
-            name,
-            Make(operator, (function, self.key, self._carried, schema)),
-            schema,
-            uid=uid,
-            inputs=self._inputs(),
-            parallelism=parallelism,
-            states=states,
-            key=self.key,
-        )
-        return self._emitted_by(added)
-
-    def _read_by(self, parallelism: int | None) -> tuple[Input, ...]:
-        """Rows go to the owner of their key also where nobody asks for it, but without it."""
-        if not self.key.hidden:
-            return self._inputs()
-        dropped = self._builder.add(
-            "drop_key",
-            Make(MapBatches, (_without_last_column, self.schema)),
-            self.schema,
-            uid=None,
-            inputs=self._inputs(),
-            parallelism=parallelism,
-        )
-        return (Input(dropped.id, Forward()),)
-
-    def key_by(
-        self,
-        *columns: Any,
-        uid: str | None = None,
-        migrate_key: Callable[[Any], Any] | None = None,
-    ) -> KeyedStream:
-        raise GraphError(f"{self._where()}: key_by() twice in a row; the second one is enough.")
-
-    def union(self, *others: Stream) -> Stream:
-        raise GraphError(
-            f"union() of the keyed stream of {self._where()}: call key_by(...) after union()."
-        )
-
-    def _routed(self, partitioning: Partitioning) -> Stream:
-        raise GraphError(
-            f"{self._where()}: rebalance() or broadcast() after key_by(...) would undo it. Leave "
-            "one of them out."
-        )
 
 
 def _plain(column: Any, schema: pa.Schema, where: str) -> Any:
@@ -632,7 +442,3 @@ def _free_name(schema: pa.Schema) -> str:
     while name in schema.names:
         name += "_"
     return name
-
-
-def _without_last_column(batch: pa.RecordBatch) -> pa.RecordBatch:
-    return batch.select(range(batch.num_columns - 1))

@@ -8,10 +8,10 @@ import pyarrow as pa
 
 from mainstay.api.graph import column_number
 from mainstay.errors import GraphError
-from mainstay.runtime.own_frames import with_own_frames
+from mainstay.own_frames import with_own_frames
+from mainstay.quantities import seconds
 from mainstay.runtime.watermarks import WatermarkSpec
 from mainstay.schema import format_type
-from mainstay.state.durations import seconds
 
 
 @with_own_frames

@@ -40,7 +40,7 @@ def run_bench(console: Console, seconds: float, parallelism: int, *, on_spark: b
 
 def _start_spark(workers: int) -> None:
     """The session that the jobs will find, without Spark's word on every job that is cancelled."""
-    from mainstay.spark.session import local_session
+    from mainstay.spark.launch.session import local_session
 
     with _kept_from_the_screen():
         session = local_session(workers)

@@ -39,7 +39,7 @@ def measure(
     warm_up_s: float = WARM_UP_S,
     mark: Mark | None = None,
 ) -> Measurement:
-    """Run a workload until it is warm, then for so many seconds more; check what it left.
+    """Run a workload until it is warm, then for some seconds more; check what it left.
 
     ``mark`` is given the job at both ends of what is measured.
     """

@@ -1,6 +1,6 @@
 """The data of the benchmark: orders of 100,000 customers, the same in every run.
 
-Order *n* is a function of *n*, so whoever knows how far a source has read can say, without the
+Order *n* is a function of *n*, so one who knows how far a source has read can say, without the
 job, what the totals must be. After ``PERIOD`` orders they repeat: each process makes them once, so
 that what is measured is the job and not the making of numbers.
 """

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from mainstay.connectors.generators import Share
-from mainstay.runtime.operators.source import unfinished_splits
+from mainstay.runtime.coordinator.splits import unfinished_splits
 from mainstay.snapshot.checked import read_manifest
 from mainstay.snapshot.commitlog import read_history
 from mainstay.snapshot.manifest import Manifest

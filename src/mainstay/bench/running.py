@@ -12,8 +12,9 @@ from mainstay.api.options import Snapshots
 from mainstay.bench.progress import manifest_of, records_at
 from mainstay.drive.processes import ProcessLauncher
 from mainstay.drive.remote_job import RemoteJob
-from mainstay.runtime.epochs import EpochRecord
+from mainstay.runtime.coordinator.epochs import EpochRecord
 from mainstay.runtime.options import JobOptions
+from mainstay.runtime.status import EpochStatus
 from mainstay.snapshot.object_storage import open_storage
 
 SPARK = "spark"
@@ -74,14 +75,14 @@ def await_true(job: RemoteJob, is_true: Callable[[], bool], what: str) -> None:
     deadline = time.monotonic() + PATIENCE_S
     while not is_true():
         job.wait(GLANCE_S, progress=False)
-        if job.coordinator.status.is_final:
+        if job.is_over:
             raise RuntimeError(f"job {job.name!r} is {job.status}, and {what} has not happened")
         if time.monotonic() > deadline:
             raise TimeoutError(f"{what} has not happened within {PATIENCE_S:g} s")
 
 
 def complete_epochs(job: RemoteJob) -> list[EpochRecord]:
-    return [record for record in job.snapshots() if record.status == "complete"]
+    return [record for record in job.snapshots() if record.status == EpochStatus.COMPLETE]
 
 
 def await_epoch(job: RemoteJob, triggered_after: float) -> EpochRecord:
@@ -102,7 +103,7 @@ def observe(
     warm_up_s: float = WARM_UP_S,
     mark: Callable[[], None] | None = None,
 ) -> Window:
-    """What a job does between two epochs that lie so many seconds apart, once it is warm.
+    """What a job does between two epochs that lie some seconds apart, once it is warm.
 
     ``mark`` is called at both ends.
     """

@@ -33,7 +33,7 @@ def titles() -> list[str]:
 def run_suite(
     place: str, seconds: float, parallelism: int, begin: Callable[[str], None]
 ) -> Iterator[Outcome]:
-    """Measure one thing after the other; ``begin`` is told the title of each before it starts.
+    """Measure one thing after the other; ``begin`` gets the title of each before it starts.
 
     The bare loop runs between any two, because a machine is not as fast at one time as at another.
     """

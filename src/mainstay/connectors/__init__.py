@@ -3,25 +3,25 @@
 What needs a package of its own imports it when it is used, and says which extra installs it.
 """
 
-from mainstay.connectors.committed_files import read_committed
+from mainstay.connectors.bases.idempotent import IdempotentSink, Order, Upserter
+from mainstay.connectors.bases.transactions import TransactionId
+from mainstay.connectors.bases.two_phase import TwoPhaseSink
+from mainstay.connectors.bases.write_ahead import Delivery, WriteAheadSink
 from mainstay.connectors.console import Console
-from mainstay.connectors.delta import DeltaSink
-from mainstay.connectors.file_sink import FileSink
-from mainstay.connectors.files import Files
-from mainstay.connectors.formats import ArrowIpc, Format, Json, Raw
+from mainstay.connectors.delta.sink import DeltaSink
+from mainstay.connectors.files.committed import read_committed
+from mainstay.connectors.files.parquet_sink import ParquetSink
+from mainstay.connectors.files.sink import FileSink
+from mainstay.connectors.files.source import Files
+from mainstay.connectors.formats.records import ArrowIpc, Format, Json, Raw
 from mainstay.connectors.generators import Generate, Sequence
-from mainstay.connectors.idempotent import IdempotentSink, Order, Upserter
-from mainstay.connectors.kafka_sink import KafkaSink
-from mainstay.connectors.kafka_source import KafkaSource
+from mainstay.connectors.kafka.sink import KafkaSink
+from mainstay.connectors.kafka.source import KafkaSource
 from mainstay.connectors.memory import Memory, Rows
-from mainstay.connectors.parquet_sink import ParquetSink
-from mainstay.connectors.postgres_sink import PostgresSink
-from mainstay.connectors.postgres_source import PostgresSource
-from mainstay.connectors.postgres_upsert import PostgresUpsertSink
-from mainstay.connectors.transactions import TransactionId
-from mainstay.connectors.two_phase import TwoPhaseSink
+from mainstay.connectors.postgres.sink import PostgresSink
+from mainstay.connectors.postgres.source import PostgresSource
+from mainstay.connectors.postgres.upsert import PostgresUpsertSink
 from mainstay.connectors.webhook import Webhook
-from mainstay.connectors.write_ahead import Delivery, WriteAheadSink
 from mainstay.runtime.connector import (
     Polled,
     Sink,

@@ -16,7 +16,6 @@ that is repeated after a crash of the driver is printed again.
 
 from __future__ import annotations
 
-import json
 import sys
 import threading
 from collections.abc import Iterator, Sequence
@@ -24,10 +23,11 @@ from typing import Any, TextIO
 
 import pyarrow as pa
 
+from mainstay.connectors.bases.row_handles import read_row_handle, write_row_handle
 from mainstay.errors import GraphError
+from mainstay.own_frames import made_with_own_frames
 from mainstay.runtime.connector import Sink, SinkContext, SinkWriter
 from mainstay.schema import batch_to_rows, row_class
-from mainstay.schema.ipc import from_ipc, to_ipc
 
 FORMAT = 1
 WIDEST = 60
@@ -37,6 +37,7 @@ _METADATA = b"mainstay.console"
 _printing = threading.Lock()
 
 
+@made_with_own_frames
 class Console(Sink):
     """Prints the first ``limit`` rows of an epoch, and how many more there are."""
 
@@ -97,17 +98,16 @@ class _ConsoleWriter(SinkWriter):
             return None
         context = self._context
         name = f"{context.attempt}-{context.subtask}-{epoch}"
-        about = json.dumps([FORMAT, context.uid, name, epoch, total])
-        rows = pa.Table.from_batches(kept).replace_schema_metadata({_METADATA: about})
-        return to_ipc(rows.to_batches(), rows.schema)
+        about = [context.uid, name, epoch, total]
+        return write_row_handle(_METADATA, FORMAT, about, pa.Table.from_batches(kept))
 
 
 class _Share:
     """What one subtask has to show of an epoch."""
 
     def __init__(self, handle: bytes) -> None:
-        rows = from_ipc(handle)
-        _, self.uid, self.name, self.epoch, self.total = json.loads(rows.schema.metadata[_METADATA])
+        about, rows = read_row_handle(handle, _METADATA, FORMAT, "console")
+        self.uid, self.name, self.epoch, self.total = about
         self.rows = rows.replace_schema_metadata(None)
 
 

@@ -25,6 +25,7 @@ import numpy as np
 import pyarrow as pa
 
 from mainstay.errors import GraphError, SourceError
+from mainstay.own_frames import made_with_own_frames
 from mainstay.runtime.connector import Json, Polled, Source, Split, SplitReader
 from mainstay.schema import to_schema
 
@@ -33,7 +34,7 @@ MIN_WAIT_S = 0.001
 
 
 class _Generated(Source):
-    """Rows that are dealt out in runs: ``run`` rows to the first split, as many to the next."""
+    """Rows that are distributed in runs: ``run`` rows to the first split, as many to the next."""
 
     replan_s = None
     new_input = "numbers from the old end= up to a higher one"
@@ -95,6 +96,7 @@ class _Generated(Source):
         """At least one and at most ``count`` rows of a split, from a position in it on."""
 
 
+@made_with_own_frames
 class Sequence(_Generated):
     """The numbers from ``start`` up to but not including ``end``, as rows ``id long``.
 
@@ -119,6 +121,7 @@ class Sequence(_Generated):
         return pa.RecordBatch.from_arrays([ids], schema=self.schema)
 
 
+@made_with_own_frames
 class Generate(_Generated):
     """Rows that a function makes: ``function(first_id, count)`` gives ``count`` rows.
 

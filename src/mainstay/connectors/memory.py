@@ -15,7 +15,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from mainstay.connectors.bases.row_handles import read_row_handle, write_row_handle
 from mainstay.errors import RestoreError
+from mainstay.own_frames import made_with_own_frames
 from mainstay.runtime.connector import (
     Json,
     Polled,
@@ -27,17 +29,24 @@ from mainstay.runtime.connector import (
     SplitReader,
 )
 from mainstay.schema import batch_to_rows, row_class, rows_to_batch, to_schema
-from mainstay.schema.ipc import from_ipc, to_ipc
+from mainstay.schema.ipc import from_ipc, ipc_schema
+from mainstay.spelling import counted
 
 CHECKED_ROWS = 8192
+FORMAT = 1
+
+_METADATA = b"mainstay.memory"
+_UNVERSIONED = b"mainstay"
+"""What the first handles noted in its place; snapshots may hold some."""
 
 _numbers = itertools.count(1)
 _committed: dict[int, dict[str, pa.Table]] = {}
 _lock = threading.Lock()
 
 
+@made_with_own_frames
 class Rows(Source):
-    """Given rows, dealt out over a number of splits in contiguous runs.
+    """Given rows, distributed over a number of splits in contiguous runs.
 
     A job that has finished and is started again reads the rows that were added at the end; the
     rows before them have to be what they were.
@@ -58,9 +67,9 @@ class Rows(Source):
         first, total = max((end for _, end in known), default=0), self.batch.num_rows
         if total < first:
             raise RestoreError(
-                f"Rows(...) was given {total} rows, and {first} were read before. Give it those "
-                "rows again, and new ones after them, or start the job afresh in another snapshot "
-                "directory."
+                f"Rows(...) was given {counted(total, 'row')}, and {first:,} were read before. "
+                "Give it those rows again, and new ones after them, or start the job afresh in "
+                "another snapshot directory."
             )
         count, new = self.splits, total - first
         bounds = [(first + n * new // count, first + (n + 1) * new // count) for n in range(count)]
@@ -94,6 +103,7 @@ class _RowsReader(SplitReader):
         return Polled(taken, self._position, finished=self._position >= self._end)
 
 
+@made_with_own_frames
 class Memory(Sink):
     """Keeps committed rows; ``rows()`` gives them as tuples, in the order of their commits."""
 
@@ -113,9 +123,9 @@ class Memory(Sink):
         with _lock:
             committed = _committed.setdefault(self.number, {})
             for handle in handles:
-                table = from_ipc(handle)
+                name, table = _opened(handle)
                 # The name makes a second commit of the same handle do nothing.
-                committed.setdefault(table.schema.metadata[b"mainstay"].decode(), table)
+                committed.setdefault(name, table)
 
     def rows(self) -> list[tuple[Any, ...]]:
         with _lock:
@@ -141,6 +151,13 @@ class _MemoryWriter(SinkWriter):
         if not batches:
             return None
         context = self._context
-        name = json.dumps([context.lineage, context.uid, context.attempt, context.subtask, epoch])
-        schema = batches[0].schema.with_metadata({"mainstay": name})
-        return to_ipc((each.replace_schema_metadata(schema.metadata) for each in batches), schema)
+        about = [context.lineage, context.uid, context.attempt, context.subtask, epoch]
+        return write_row_handle(_METADATA, FORMAT, about, pa.Table.from_batches(batches))
+
+
+def _opened(handle: bytes) -> tuple[str, pa.Table]:
+    """The name of a handle, and its rows."""
+    if (name := (ipc_schema(handle).metadata or {}).get(_UNVERSIONED)) is not None:
+        return name.decode(), from_ipc(handle)
+    about, rows = read_row_handle(handle, _METADATA, FORMAT, "memory")
+    return json.dumps(about), rows

@@ -4,7 +4,7 @@
 
     stream.sink(Webhook("https://example.com/orders", headers={"Authorization": "…"}), uid="out")
 
-Rows are part of the snapshot until their epoch is complete; then they are posted, so many to a
+Rows are part of the snapshot until their epoch is complete; then they are posted, some in each
 request. A request that fails, or whose outcome nobody knows, is made again with the same body and
 the same ``Idempotency-Key``. So every row arrives, and counts once where the service throws away
 what it has had before.
@@ -23,14 +23,15 @@ from urllib.parse import SplitResult, urlsplit
 
 import pyarrow as pa
 
-from mainstay.connectors.json_rows import json_rows
-from mainstay.connectors.soundness import UNWRITABLE
-from mainstay.connectors.write_ahead import Delivery, WriteAheadSink
+from mainstay.connectors.bases.write_ahead import Delivery, WriteAheadSink
+from mainstay.connectors.formats.json_rows import json_rows
+from mainstay.connectors.formats.soundness import UNWRITABLE
 from mainstay.errors import GraphError, SinkError
 from mainstay.masking import masked, masked_url, secrets_of
+from mainstay.own_frames import made_with_own_frames
+from mainstay.quantities import seconds
 from mainstay.runtime.connector import UnavailableError
 from mainstay.spelling import did_you_mean
-from mainstay.state.durations import seconds
 
 FORMATS = {"json": "application/json", "jsonl": "application/x-ndjson"}
 RETRIED = (408, 429)
@@ -48,6 +49,7 @@ _HEADER_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 _clock: Callable[[], float] = time.monotonic
 
 
+@made_with_own_frames
 class Webhook(WriteAheadSink):
     """Posts rows as JSON: a list of objects ("json"), or one object to a line ("jsonl").
 

@@ -15,16 +15,18 @@ import pyarrow as pa
 
 from mainstay.api.environment import EMBEDDED, Environment
 from mainstay.api.options import Restart, Snapshots
-from mainstay.connectors.committed_files import read_committed
+from mainstay.connectors.files.committed import read_committed
+from mainstay.connectors.files.parquet_sink import ParquetSink
 from mainstay.connectors.memory import Memory, Rows
-from mainstay.connectors.parquet_sink import ParquetSink
 from mainstay.demo.orders import SCHEMA, Orders, orders
 from mainstay.demo.show import Screen, show_attempts, show_epochs
 from mainstay.demo.totals import OUT, TOTALS, build
 from mainstay.demo.verdict import Verdict, judge
 from mainstay.drive.embedded import EmbeddedJob
+from mainstay.runtime.status import EpochStatus
 from mainstay.snapshot.commitlog import read_history
 from mainstay.snapshot.object_storage import open_storage
+from mainstay.spelling import counted
 from mainstay.testing.inspect import committed_state
 from mainstay.testing.run import run
 
@@ -57,7 +59,7 @@ def main(scale: Scale | None = None, out: TextIO = sys.stdout, *, embedded: bool
 
 def _session(screen: Screen) -> Any:
     """A local Spark session, started before the clock of the orders."""
-    from mainstay.spark.session import local_session
+    from mainstay.spark.launch.session import local_session
 
     screen.line("Starting Spark on this machine ...")
     session = local_session(workers=2)
@@ -113,7 +115,7 @@ def _watch(screen: Screen, job: Any, source: Orders, scale: Scale) -> None:
         story.tell()
         if job.status in ("finished", "failed", "cancelled"):
             return
-        has_epoch = any(record.status == "complete" for record in job.snapshots())
+        has_epoch = any(record.status == EpochStatus.COMPLETE for record in job.snapshots())
         if not story.crashed and time.monotonic() >= crash_at and has_epoch:
             story.crash()
 
@@ -147,7 +149,8 @@ class _Story:
                 self._line(f"attempt {attempt.attempt} starts from {start}")
                 self._begun += 1
             if number == self._ended and attempt.reason:
-                self._line(f"attempt {attempt.attempt} has ended: {attempt.reason}")
+                # Why, the warning of the job says.
+                self._line(f"attempt {attempt.attempt} has ended")
                 self._ended += 1
         text = self._progress()
         self._screen.progress(self._stamped(text))
@@ -166,11 +169,13 @@ class _Story:
         return f"{time.monotonic() - self._source.opened:5.1f} s  {text}"
 
     def _progress(self) -> str:
-        complete = [record for record in self._job.snapshots() if record.status == "complete"]
+        complete = [
+            record for record in self._job.snapshots() if record.status == EpochStatus.COMPLETE
+        ]
         placed = self._source.splits * self._source.due(0, self._source.count)
         text = (
             f"{self._job.status}: {min(placed, self._source.count):,} orders placed, "
-            f"{len(complete)} epochs complete"
+            f"{counted(len(complete), 'epoch')} complete"
         )
         if complete:
             text += f", the last one in {complete[-1].duration_s * 1e3:.0f} ms"

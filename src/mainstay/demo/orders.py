@@ -31,7 +31,7 @@ def orders(first: int, after: int) -> pa.RecordBatch:
 
 
 class Orders(Source):
-    """A number of orders, of which so many a second exist from the moment the source is made.
+    """A number of orders, which come into being at a rate per second once the source is made.
 
     A reader that was interrupted finds what came in the meantime waiting for it.
     """

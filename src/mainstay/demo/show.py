@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TextIO
 
 from mainstay.api.job import Job
-from mainstay.runtime.epochs import EpochRecord
+from mainstay.runtime.coordinator.epochs import EpochRecord
 
 
 class Screen:
@@ -70,7 +70,8 @@ def _slowest(record: EpochRecord, figure: str) -> float:
 
 
 def show_attempts(screen: Screen, job: Job) -> None:
-    """What each attempt started from and why it ended."""
+    """What each attempt started from and how it ended."""
     for attempt in job.attempts():
         start = "empty state" if attempt.restored_from is None else f"epoch {attempt.restored_from}"
-        screen.line(f"  attempt {attempt.attempt}: from {start}; {attempt.reason or 'finished'}")
+        end = "failed" if attempt.reason else "finished"
+        screen.line(f"  attempt {attempt.attempt}: from {start}; {end}")

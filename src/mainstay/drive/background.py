@@ -1,4 +1,4 @@
-"""Background work on a pool of threads, its end reported on the loop of whoever asked for it."""
+"""Background work on a pool of threads, its end reported on the submitter's loop."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from mainstay.drive.wakeup import Wakeup
-from mainstay.runtime.tracebacks import reportable
+from mainstay.tracebacks import reportable
 
 Report = Callable[[], None]
 
@@ -49,7 +49,7 @@ class ThreadBackground:
     ) -> None:
         def report(future: Future[Any]) -> None:
             if future.cancelled():
-                return  # it was dropped: whoever asked for it has ended
+                return  # it was dropped: the submitter has ended
             error = future.exception()
             if error is None:
                 self._post(lambda: done(future.result()))

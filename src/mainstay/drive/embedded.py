@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import pickle
 import queue
-import uuid
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -18,9 +17,11 @@ import cloudpickle
 
 from mainstay.drive.background import Report, ThreadBackground
 from mainstay.drive.handle import JobHandle
+from mainstay.drive.leadership import Term, new_token
 from mainstay.drive.scaling import Scaling
-from mainstay.errors import RAISED
-from mainstay.runtime.coordinator import Coordinator
+from mainstay.ha.election import Election
+from mainstay.runtime.coordinator.coordinator import Coordinator
+from mainstay.runtime.deployment import Deployment
 from mainstay.runtime.messages import Attempt, Release, WorkerFailed
 from mainstay.runtime.options import (
     JobOptions,
@@ -30,10 +31,10 @@ from mainstay.runtime.options import (
 )
 from mainstay.runtime.ports import COORDINATOR, Ports
 from mainstay.runtime.spec import JobSpec, Tuning
-from mainstay.runtime.tracebacks import reportable
-from mainstay.runtime.worker import Deployment, Worker
+from mainstay.runtime.worker.worker import Worker
 from mainstay.snapshot.object_storage import open_storage
 from mainstay.snapshot.storage import Storage
+from mainstay.tracebacks import reportable
 
 IDLE_S = 0.05
 
@@ -59,17 +60,22 @@ class EmbeddedJob(JobHandle):
         options: JobOptions,
         storage: Storage,
         scaling: Scaling | None = None,
+        election: Election | None = None,
     ) -> None:
-        super().__init__(name, scaling or Scaling.fixed(spec))
+        super().__init__(name, spec, scaling, election)
+        self._options = options
         self._storage = storage
         self._reports: queue.SimpleQueue[Report] = queue.SimpleQueue()
         self._pool = ThreadPoolExecutor(max_workers=4, thread_name_prefix=f"mainstay-{name}")
         self._inbox: deque[Any] = deque()
         self._processes: dict[tuple[int, int], _Process] = {}
-        background = ThreadBackground(self._pool, self._reports)
-        ports = Ports(self._clock, background, self._send_to_worker, storage, open_storage)
-        self.coordinator = Coordinator(spec, options, ports, self, lambda: uuid.uuid4().hex)
         self._start()
+
+    def _term(self, succeeds: bool) -> Term:
+        background = ThreadBackground(self._pool, self._reports)
+        ports = Ports(self._clock, background, self._send_to_worker, self._storage, open_storage)
+        leader = Coordinator(self._spec, self._options, ports, self, new_token, succeeds=succeeds)
+        return Term(leader, background)
 
     def post(self, report: Report) -> None:
         self._reports.put(report)
@@ -86,7 +92,7 @@ class EmbeddedJob(JobHandle):
         for number in range(deployment.job.workers):
             try:
                 self._launch(deployment, program, number)
-            except RAISED as error:
+            except BaseException as error:
                 # Without state to restore, functions are opened at once.
                 self._failed((deployment.attempt, number), error)
         self._recoveries.gathered(deployment.attempt, self._clock.wall())
@@ -119,7 +125,7 @@ class EmbeddedJob(JobHandle):
         attempt = Attempt(max((attempt for attempt, _ in self._processes), default=0))
         if (attempt, number) in self._processes:
             self._end((attempt, number))
-            self.coordinator.worker_lost(attempt, number, "it was killed")
+            self._leadership.worker_lost(attempt, number, "it was killed")
 
     def _send(self, to: int, message: Any) -> None:
         if to == COORDINATOR:
@@ -135,8 +141,8 @@ class EmbeddedJob(JobHandle):
     # ------------------------------------------------------------ the loop
 
     def _loop(self) -> None:
-        self.coordinator.start()
-        while not self.coordinator.is_done:
+        self._leadership.campaign()
+        while not self._leadership.is_done:
             if not self._pass():
                 self._await_something()
 
@@ -149,9 +155,9 @@ class EmbeddedJob(JobHandle):
         for address, process in list(self._processes.items()):
             progressed = self._step(address, process) or progressed
         while self._inbox:
-            self.coordinator.receive(self._inbox.popleft())
+            self._leadership.receive(self._inbox.popleft())
             progressed = True
-        self.coordinator.tick()
+        self._leadership.tick()
         self._log_news()
         return progressed
 
@@ -171,13 +177,13 @@ class EmbeddedJob(JobHandle):
                 self._end(address)
                 return True
             return process.worker.step() or had_mail
-        except (*RAISED, KeyboardInterrupt) as error:
+        except BaseException as error:
             # This thread gets no signals: an interrupt is of the job's own code, too.
             self._failed(address, error)
             return True
 
     def _await_something(self) -> None:
-        deadlines = [self.coordinator.deadline()]
+        deadlines = [self._leadership.deadline()]
         deadlines += [process.worker.deadline() for process in self._processes.values()]
         due = min((time for time in deadlines if time is not None), default=None)
         wait = IDLE_S if due is None else due - self._clock.monotonic()
@@ -197,7 +203,8 @@ def start_embedded(
     restore: RestoreOptions,
     tuning: Tuning | None = None,
     scaling: Scaling | None = None,
+    election: Election | None = None,
 ) -> EmbeddedJob:
     """Start a job in this process."""
     options = JobOptions(name, name, snapshots, restart, restore, tuning or Tuning())
-    return EmbeddedJob(name, spec, options, open_storage(directory), scaling)
+    return EmbeddedJob(name, spec, options, open_storage(directory), scaling, election)

@@ -1,4 +1,4 @@
-"""The lease of a worker: a thread that says the process lives, and ends it when nobody hears.
+"""The lease of a worker: a thread that sends heartbeats, and ends the process if the hub is silent.
 
 A worker whose coordinator is gone must not go on: after the lease the process exits at once,
 without cleaning up, as if it had been killed.
@@ -16,7 +16,7 @@ from typing import NoReturn
 
 import zmq
 
-from mainstay.runtime.tracebacks import are_full
+from mainstay.tracebacks import are_full
 from mainstay.transport.hub import beat, identity, is_beat
 from mainstay.transport.keys import AttemptKeys, present
 
@@ -26,9 +26,9 @@ _MOST_BEAT_S = 0.5
 
 
 def leave(reason: str, *, is_told: bool = False) -> NoReturn:
-    """End this process at once. What it was doing belongs to nobody any more.
+    """End this process at once: its attempt is over.
 
-    Where the coordinator has told it to, there is nothing that anybody has to be told.
+    ``is_told``: the coordinator has ended it, so there is nothing to report.
     """
     if not is_told or are_full():
         print(f"mainstay: process {os.getpid()} ends: {reason}", file=sys.stderr, flush=True)
@@ -43,7 +43,7 @@ class Progress:
 
 
 class Lease(threading.Thread):
-    """Sends heartbeats until it is told to stop."""
+    """Sends heartbeats until it is stopped."""
 
     def __init__(
         self,

@@ -6,13 +6,15 @@ waits for it with a progress line, and what happens before at once.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sys
 from collections import deque
 from collections.abc import Sequence
 
+from mainstay.runtime.deployment import Deployment
 from mainstay.runtime.status import AttemptRecord, Status
-from mainstay.runtime.worker import Deployment
+from mainstay.spelling import counted
 
 MOST = 50
 """How many are kept where nobody watches."""
@@ -28,7 +30,7 @@ def say_at_once(text: str) -> None:
 
 
 class Notices:
-    """The notices of one job, for whoever watches it to take."""
+    """The notices of one job, for its watcher to take."""
 
     def __init__(self, job: str) -> None:
         self._lines: deque[str] = deque(maxlen=MOST)
@@ -38,21 +40,31 @@ class Notices:
     def launched(self, deployment: Deployment, record: AttemptRecord) -> None:
         """The workers of an attempt are being started."""
         workers = deployment.job.workers
-        self._add(f"starting {workers} worker{'s' if workers > 1 else ''}")
+        self._add(f"starting {counted(workers, 'worker')}")
         if record.restored_from is not None:
             self._add(f"going on from epoch {record.restored_from}")
         rows, size_bytes = restored_size(deployment)
         if rows:
-            self._add(f"restoring {rows:,} rows of state, {size_bytes / 1e6:,.1f} MB")
+            self._add(f"restoring {counted(rows, 'row')} of state, {size_bytes / 1e6:,.1f} MB")
 
     def update(self, status: Status, attempts: Sequence[AttemptRecord]) -> None:
         if status is Status.RUNNING and self._running != attempts[-1].attempt:
             self._running = attempts[-1].attempt
             self._add("running" if len(attempts) == 1 else f"running (attempt {self._running})")
 
+    def pass_on(self, remarks: deque[str]) -> None:
+        """Take what the coordinator has to say."""
+        while remarks:
+            self._add(remarks.popleft())
+
     def take(self) -> list[str]:
         """Those that nobody has taken yet, oldest first."""
-        return [self._lines.popleft() for _ in range(len(self._lines))]
+        taken = []
+        # Two threads may take: the one that waits for the job, and the job's own before a warning.
+        with contextlib.suppress(IndexError):
+            while True:
+                taken.append(self._lines.popleft())
+        return taken
 
     def _add(self, text: str) -> None:
         self._lines.append(f"{self._job}: {text}")

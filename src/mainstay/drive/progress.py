@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import os
+from collections import deque
 from collections.abc import Sequence
+from textwrap import TextWrapper
 from typing import Protocol, TextIO
 
-from mainstay.runtime.epochs import EpochRecord
+from mainstay.quantities import shown_size
+from mainstay.runtime.coordinator.epochs import EpochRecord
+from mainstay.runtime.coordinator.slowness import Silent
 from mainstay.runtime.messages import TaskMetrics
-from mainstay.runtime.slowness import Silent
-from mainstay.runtime.status import Problem
+from mainstay.runtime.status import EpochStatus, Problem
+from mainstay.spelling import counted
 
 SILENT_S = 5.0
 """How long an operator may emit nothing before the line says so."""
+RATE_S = 5.0
+"""The rate is that of the last seconds: workers report twice in a second, so less would jump."""
+MOST_ROWS = 4
+"""How many rows of the terminal are taken; the log has the rest of a long error."""
+USUAL_WIDTH = 80
 
 
 class Watched(Protocol):
@@ -28,50 +38,91 @@ class Watched(Protocol):
 
 
 class ProgressLine:
-    """Rewrites one line of a terminal; anywhere else it writes nothing."""
+    """Rewrites one line of a terminal; anywhere else it writes nothing.
+
+    What the job waits for goes on below it where it does not fit.
+    """
 
     def __init__(self, job: Watched, out: TextIO) -> None:
         self._job = job
         self._out = out
         self._is_shown = out.isatty()
-        self._rows = 0
-        self._at: float | None = None
+        self._seen: deque[tuple[float, int]] = deque()
+        self._written = 0
         self._began: float | None = None
 
     def update(self, now: float, notices: Sequence[str] = ()) -> None:
         """Write the line again, below the notices that are new."""
         if not self._is_shown:
             return
-        for notice in notices:
-            self._out.write(f"\r\x1b[2K{notice}\n")
-        self._out.write(f"\r\x1b[2K{self.text(now)}")
+        self._wipe(notices)
+        rows = self.rows(now, _width(self._out))
+        self._out.write("\n".join(rows))
         self._out.flush()
+        self._written = len(rows)
 
-    def clear(self) -> None:
-        """Make room for a line of others; the next update writes this one again below it."""
+    def clear(self, notices: Sequence[str] = ()) -> None:
+        """Make room for a line of others, below the notices that are new.
+
+        The next update writes this one again below it.
+        """
         if self._is_shown:
-            self._out.write("\r\x1b[2K")
+            self._wipe(notices)
             self._out.flush()
+
+    def _wipe(self, notices: Sequence[str]) -> None:
+        """Write notices in the place of the line, and leave an empty one below them."""
+        up = f"\x1b[{self._written - 1}A" if self._written > 1 else ""
+        self._out.write(f"\r{up}\x1b[J" if up else "\r\x1b[2K")
+        self._out.write("".join(f"{notice}\n" for notice in notices))
+        self._written = 0
 
     def text(self, now: float) -> str:
         """Status, rows that the sources emitted, rate, last epoch, what the job waits for."""
+        return "  ".join(filter(None, [*self._figures(now), *self._waits(now)]))
+
+    def rows(self, now: float, width: int) -> list[str]:
+        """The same for a terminal: figures that do not fit are left out, reasons are wrapped."""
+        *least, epoch = self._figures(now)
+        pieces = (epoch, epoch.partition(" in ")[0])
+        heads = ("  ".join([*least, *filter(None, [piece])]) for piece in pieces)
+        head = next((text for text in heads if len(text) < width), "  ".join(least))
+        waits = self._waits(now)
+        if len(whole := "  ".join([head, *waits])) < width:
+            return [whole]
+        wrapper = TextWrapper(width - 1, initial_indent="  ", subsequent_indent="  ")
+        below = [row for each in waits for row in wrapper.wrap(each)]
+        if len(below) >= MOST_ROWS:
+            below[MOST_ROWS - 2 :] = [f"{below[MOST_ROWS - 2][: width - 2]}…"]
+        return [head[: width - 1], *below]
+
+    def _figures(self, now: float) -> list[str]:
         rows = sum(each.rows for each in self._job.metrics().values() if each.is_source)
-        rate = 0.0
-        if self._at is not None and now > self._at:
-            rate = max(0.0, (rows - self._rows) / (now - self._at))
-        self._rows, self._at = rows, now
-        parts = [
-            f"{self._job.name}: {self._job.status}",
-            f"{rows:,} rows in",
-            f"{rate:,.0f} rows/s",
+        complete = [
+            record for record in self._job.snapshots() if record.status == EpochStatus.COMPLETE
         ]
-        complete = [record for record in self._job.snapshots() if record.status == "complete"]
+        epoch = ""
         if complete:
             last = complete[-1]
-            parts.append(
-                f"epoch {last.epoch} in {last.duration_s:.2f} s, {last.size_bytes:,} bytes"
-            )
-        return "  ".join([*parts, *map(str, self._job.problems()), *self._silent(now)])
+            epoch = f"epoch {last.epoch} in {last.duration_s:.2f} s, {shown_size(last.size_bytes)}"
+        status, rate = self._job.status, f"{self.rate(now, rows):,.0f} rows/s"
+        # Only what runs has a rate; that of the last seconds before a failure would mislead.
+        speed = [rate] if status == "running" else []
+        return [f"{self._job.name}: {status}", f"{counted(rows, 'row')} in", *speed, epoch]
+
+    def rate(self, now: float, rows: int) -> float:
+        """Over the last seconds; from the beginning again where an attempt counts from zero."""
+        seen = self._seen
+        if seen and rows < seen[-1][1]:
+            seen.clear()
+        seen.append((now, rows))
+        while len(seen) > 2 and seen[1][0] <= now - RATE_S:
+            seen.popleft()
+        began, before = seen[0]
+        return (rows - before) / (now - began) if now > began else 0.0
+
+    def _waits(self, now: float) -> list[str]:
+        return [*map(str, self._job.problems()), *self._silent(now)]
 
     def _silent(self, now: float) -> list[str]:
         """Operators that emit nothing, after some seconds. Whether they should is not known while
@@ -82,5 +133,12 @@ class ProgressLine:
         return [each.figures for each in self._job.silent() if not each.may_be]
 
     def end(self) -> None:
-        if self._is_shown and self._at is not None:
+        if self._written:
             self._out.write("\n")
+
+
+def _width(out: TextIO) -> int:
+    try:
+        return os.get_terminal_size(out.fileno()).columns or USUAL_WIDTH
+    except (OSError, ValueError):
+        return USUAL_WIDTH  # nothing says how wide it is

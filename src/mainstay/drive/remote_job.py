@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import math
 import queue
-import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -20,17 +19,19 @@ import zmq
 
 from mainstay.drive.background import Report, ThreadBackground
 from mainstay.drive.handle import JobHandle
+from mainstay.drive.leadership import Term, new_token
 from mainstay.drive.lease import LEASE_S
 from mainstay.drive.remote_worker import Bootstrap
 from mainstay.drive.scaling import Scaling
 from mainstay.drive.wakeup import Wakeup
 from mainstay.errors import LinkError, ProtocolError, brief
-from mainstay.runtime.coordinator import Coordinator
+from mainstay.ha.election import Election
+from mainstay.runtime.coordinator.coordinator import Coordinator
+from mainstay.runtime.deployment import Deployment
 from mainstay.runtime.messages import Attempt, WorkerFailed
 from mainstay.runtime.options import JobOptions
 from mainstay.runtime.ports import Ports
 from mainstay.runtime.spec import JobSpec
-from mainstay.runtime.worker import Deployment
 from mainstay.snapshot.object_storage import open_storage
 from mainstay.transport.codec import WIRE_VERSION
 from mainstay.transport.hub import Die, Garbled, Heartbeat, Hello, Hub, Welcome
@@ -42,10 +43,10 @@ IDLE_S = 0.1
 class Patience:
     """How long the coordinator waits for workers, and they for it.
 
-    ``silence_s``: a worker that was not heard of for so long is given up. ``lease_s``: a worker
-    that has not heard of the coordinator for so long ends itself. ``start_s``: all workers must
-    have come in by then. ``reason_s``: when a worker says that another is gone, whoever knows why
-    has so long to say it.
+    ``silence_s``: after so long without a sign of life a worker is given up. ``lease_s``: after so
+    long without a word from the coordinator a worker ends itself. ``start_s``: all workers must
+    have come in by then. ``reason_s``: how long the reason for the
+    end of a worker may take to come in, once another worker has seen that it is gone.
     """
 
     start_s: float = 90.0
@@ -101,8 +102,10 @@ class RemoteJob(JobHandle):
         launcher: Launcher,
         patience: Patience | None = None,
         scaling: Scaling | None = None,
+        election: Election | None = None,
     ) -> None:
-        super().__init__(name, scaling or Scaling.fixed(spec))
+        super().__init__(name, spec, scaling, election)
+        self._options = options
         self._storage = storage
         self._launcher = launcher
         self._patience = patience or Patience()
@@ -110,21 +113,24 @@ class RemoteJob(JobHandle):
         self._gathering: _Gathering | None = None
         self._hearsay: tuple[WorkerFailed, float] | None = None
         """What a worker says of the end of another, and how long that is kept back."""
-        opened = open_storage(storage)
+        self._opened = open_storage(storage)
         with contextlib.ExitStack() as closing:
             self._wakeup = Wakeup()
             closing.callback(self._wakeup.close)
             self._hub = Hub(launcher.host)
             closing.callback(self._hub.close)
-            pool = ThreadPoolExecutor(max_workers=4, thread_name_prefix=f"mainstay-{name}")
-            closing.callback(self._end_pool, pool)
+            self._pool = ThreadPoolExecutor(max_workers=4, thread_name_prefix=f"mainstay-{name}")
+            closing.callback(self._end_pool, self._pool)
             closing.callback(self._launcher.close)
             closing.callback(self._abandon)
-            background = ThreadBackground(pool, self._reports, self._wakeup)
-            ports = Ports(self._clock, background, self._send, opened, open_storage)
-            self.coordinator = Coordinator(spec, options, ports, self, lambda: uuid.uuid4().hex)
             self._closing = closing.pop_all()
         self._start()
+
+    def _term(self, succeeds: bool) -> Term:
+        background = ThreadBackground(self._pool, self._reports, self._wakeup)
+        ports = Ports(self._clock, background, self._send, self._opened, open_storage)
+        leader = Coordinator(self._spec, self._options, ports, self, new_token, succeeds=succeeds)
+        return Term(leader, background)
 
     def post(self, report: Report) -> None:
         """Have something done on the loop; from any thread."""
@@ -170,17 +176,17 @@ class RemoteJob(JobHandle):
         hearsay, self._hearsay = self._hearsay, None
         gone = self._launcher.gone()
         if gone is not None:
-            self.coordinator.receive(WorkerFailed(attempt, -1, gone))
+            self._leadership.receive(WorkerFailed(attempt, -1, gone))
             return
         if hearsay is not None and hearsay[0].attempt == attempt:
             reason = f"{reason} ({brief(hearsay[0].error)})"
-        self.coordinator.attempt_lost(attempt, reason)
+        self._leadership.attempt_lost(attempt, reason)
 
     def _believe_hearsay(self) -> None:
-        """Nobody knows more of the end of a worker than its peers."""
+        """No process has reported more about a worker's end than its peers."""
         if self._hearsay is not None and self._clock.monotonic() >= self._hearsay[1]:
             message, self._hearsay = self._hearsay[0], None
-            self.coordinator.receive(message)
+            self._leadership.receive(message)
 
     def _send(self, worker: int, message: Any) -> None:
         self._hub.send(message.attempt, worker, message)
@@ -191,8 +197,8 @@ class RemoteJob(JobHandle):
         poller = zmq.Poller()
         poller.register(self._hub.socket, zmq.POLLIN)
         poller.register(self._wakeup.listening, zmq.POLLIN)
-        self.coordinator.start()
-        while not self.coordinator.is_done:
+        self._leadership.campaign()
+        while not self._leadership.is_done:
             poller.poll(self._patience_ms())
             self._wakeup.quiet()
             # Workers first: what they say of their end says more than what is said of it.
@@ -202,11 +208,11 @@ class RemoteJob(JobHandle):
                 self._reports.get()()
             self._believe_hearsay()
             self._check_silence()
-            self.coordinator.tick()
+            self._leadership.tick()
             self._log_news()
 
     def _patience_ms(self) -> int:
-        due = self.coordinator.deadline()
+        due = self._leadership.deadline()
         wait_s = IDLE_S if due is None else due - self._clock.monotonic()
         return math.ceil(min(max(wait_s, 0.0), IDLE_S) * 1000)
 
@@ -220,26 +226,26 @@ class RemoteJob(JobHandle):
             case Hello():
                 self._welcome(gathering, message)
             case Garbled(_, worker, reason):
-                self.coordinator.worker_lost(gathering.attempt, worker, reason)
+                self._leadership.worker_lost(gathering.attempt, worker, reason)
             case WorkerFailed(_, _, LinkError(is_hearsay=True)):
                 until = self._clock.monotonic() + self._patience.reason_s
                 self._hearsay = self._hearsay or (message, until)
             case _:
-                self.coordinator.receive(message)
+                self._leadership.receive(message)
 
     def _welcome(self, gathering: _Gathering, hello: Hello) -> None:
-        """When the last worker has come in, all are told what to run and where the others are."""
+        """When the last worker has come in, all get the job and the addresses of the others."""
         attempt = gathering.attempt
         if hello.wire_version != WIRE_VERSION:
             error = ProtocolError(
                 f"worker {hello.worker} speaks wire version {hello.wire_version}, the driver "
                 f"{WIRE_VERSION}. Install the same version of mainstay on driver and executors."
             )
-            self.coordinator.worker_lost(attempt, hello.worker, str(error))
+            self._leadership.worker_lost(attempt, hello.worker, str(error))
             return
         if hello.worker in gathering.hellos or not 0 <= hello.worker < gathering.workers:
             reason = f"process {hello.pid} introduced itself as worker {hello.worker}"
-            self.coordinator.attempt_lost(attempt, f"{reason}, of which there is one or none")
+            self._leadership.attempt_lost(attempt, f"{reason}, of which there is one or none")
             return
         gathering.hellos[hello.worker] = hello
         if len(gathering.hellos) == gathering.workers:
@@ -268,12 +274,12 @@ class RemoteJob(JobHandle):
                     f"{patience.start_s} s. There must be a free slot for each, and from each a "
                     f"way to {self._hub.address}"
                 )
-                self.coordinator.attempt_lost(gathering.attempt, reason)
+                self._leadership.attempt_lost(gathering.attempt, reason)
             return
         for worker, heard in gathering.heard.items():
             if now - heard > patience.silence_s:
                 reason = f"it was not heard of for {patience.silence_s} s"
-                self.coordinator.worker_lost(gathering.attempt, worker, reason)
+                self._leadership.worker_lost(gathering.attempt, worker, reason)
                 return
 
     # ------------------------------------------------------------ the end
@@ -281,7 +287,7 @@ class RemoteJob(JobHandle):
     def _abandon(self) -> None:
         """End workers that nobody has released: the loop itself broke."""
         gathering = self._gathering
-        if gathering is not None and not self.coordinator.status.is_orderly:
+        if gathering is not None and not self._leadership.status.is_orderly:
             self.end(gathering.attempt)
 
     def _close(self) -> None:

@@ -1,8 +1,8 @@
 """A worker in a process of its own: introduces itself to the hub, links up, and runs.
 
 It ends in one of four ways: released by the coordinator (returns), by an error of its own (tells
-the coordinator, waits until it was heard, then raises), told to die, or when the coordinator is
-not heard of any more (both exit at once). A process that returns may be used for something else:
+the coordinator, waits until it was heard, then raises), ended by the hub, or when the hub is
+silent for too long (both exit at once). A process that returns may be used for something else:
 nothing of the worker stays in it.
 """
 
@@ -25,17 +25,19 @@ from mainstay.drive.clock import SystemClock
 from mainstay.drive.lease import LEASE_S, Lease, Progress, leave
 from mainstay.drive.process import settled_process
 from mainstay.drive.wakeup import Wakeup
-from mainstay.errors import RAISED, LinkError, SparkSetupError, UserFunctionError
+from mainstay.errors import LinkError, SparkSetupError, UserFunctionError
+from mainstay.runtime.deployment import Deployment
 from mainstay.runtime.messages import Attempt, ChannelId, Release, WorkerFailed
 from mainstay.runtime.ports import COORDINATOR, Ports
-from mainstay.runtime.tracebacks import (
+from mainstay.runtime.worker.worker import Worker
+from mainstay.snapshot.object_storage import open_storage
+from mainstay.tracebacks import (
     CARRIED,
     carried_traceback,
     carry_traceback,
+    interrupts_left_to_others,
     reportable,
 )
-from mainstay.runtime.worker import Deployment, Worker
-from mainstay.snapshot.object_storage import open_storage
 from mainstay.transport.address import place
 from mainstay.transport.codec import WIRE_VERSION, decode, encode
 from mainstay.transport.hub import Die, Hello, Welcome, identity
@@ -79,13 +81,14 @@ class RemoteWorker:
     def run(self) -> None:
         """From the greeting to the end. What was opened is closed, the last first."""
         with contextlib.ExitStack() as closing:
+            closing.enter_context(interrupts_left_to_others())
             context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
             closing.callback(context.term)
             self._connect_to_hub(context, closing)
             lease = self._start_lease(closing)
             try:
                 self._work(context, closing)
-            except RAISED as raised:
+            except BaseException as raised:
                 error = reportable(raised)
                 # From here on the end of the attempt is no news, and must not cut this short.
                 lease.stop()
@@ -139,7 +142,7 @@ class RemoteWorker:
     def _loaded(self, welcome: Welcome) -> Deployment:
         try:
             deployment: Deployment = pickle.loads(welcome.deployment)
-        except RAISED as error:
+        except BaseException as error:
             raise SparkSetupError(
                 f"worker {self._number} cannot load the job's program: {type(error).__name__}: "
                 f"{error}. What the program imports must be installed where the workers run; "

@@ -1,7 +1,7 @@
 """The chained graph: operators that can run as one are fused, so that rows pass by calls.
 
 An operator joins the chain of the one before it when that is its only input, the rows are not
-dealt out anew, and both run with the same parallelism. A chain may branch.
+redistributed, and both run with the same parallelism. A chain may branch.
 """
 
 from __future__ import annotations

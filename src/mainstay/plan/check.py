@@ -10,7 +10,7 @@ import cloudpickle
 
 from mainstay.errors import GraphError
 from mainstay.plan.logical import LogicalGraph, LogicalOperator
-from mainstay.runtime.channel_state import INCOMING, OUTGOING
+from mainstay.runtime.own_states import INCOMING, OUTGOING
 from mainstay.spelling import did_you_mean
 from mainstay.state.keygroups import MAX_MAX_PARALLELISM
 from mainstay.state.values import PICKLED
@@ -22,6 +22,7 @@ def check_graph(graph: LogicalGraph) -> None:
     """Raise a ``GraphError`` that names the operator at fault, or return."""
     check_shape(graph)
     _check_ends(graph)
+    _check_sinks(graph)
     for operator in graph.operators:
         if graph.mode == "unaligned":
             _check_names(operator)
@@ -101,6 +102,21 @@ def _check_ends(graph: LogicalGraph) -> None:
             )
 
 
+def _check_sinks(graph: LogicalGraph) -> None:
+    """Two sinks of a job cannot share a place that belongs to one alone."""
+    owners: dict[str, LogicalOperator] = {}
+    for operator in graph.operators:
+        place = operator.sink.owned if operator.sink is not None else ""
+        other = owners.setdefault(place, operator) if place else operator
+        if other is not operator:
+            raise GraphError(
+                f"operator {operator.uid!r} ({type(operator.sink).__name__}) writes to {place!r}, "
+                f"as operator {other.uid!r} does, and a directory belongs to one sink. Give it "
+                "another directory, or write both streams with one sink: "
+                "stream.union(other).sink(...)."
+            )
+
+
 def _check_parallelism(operator: LogicalOperator, most: int) -> None:
     if not 1 <= operator.parallelism <= most:
         raise GraphError(
@@ -121,7 +137,7 @@ def _check_names(operator: LogicalOperator) -> None:
 
 def _check_shippable(operator: LogicalOperator) -> None:
     try:
-        cloudpickle.dumps((operator.factory, operator.states))
+        cloudpickle.dumps((operator.node, operator.states))
     except Exception as error:
         raise GraphError(
             f"operator {operator.uid!r} ({operator.name}) cannot be sent to the workers: "
@@ -140,7 +156,7 @@ def _warn_about_uid(operator: LogicalOperator) -> None:
 
 
 def _level_of_caller() -> int:
-    """How far up the job's author is, seen from whoever called this: a warning points there."""
+    """How far up the stack the job's author is, seen from the caller: a warning points there."""
     frame, level = sys._getframe(1), 1
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("mainstay."):
         frame, level = frame.f_back, level + 1

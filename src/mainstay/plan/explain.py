@@ -6,6 +6,7 @@ from mainstay.plan.chained import Chain, ChainedGraph
 from mainstay.plan.logical import LogicalGraph, LogicalOperator
 from mainstay.runtime.spec import Broadcast, Forward, HashByKey, JobSpec, Partitioning
 from mainstay.schema import format_schema
+from mainstay.spelling import counted
 from mainstay.state.keygroups import range_of
 
 
@@ -65,7 +66,7 @@ def _chain(chain: Chain) -> str:
 
 
 def _physical(job: JobSpec) -> str:
-    lines = [f"Physical graph ({job.workers} workers)"]
+    lines = [f"Physical graph ({counted(job.workers, 'worker')})"]
     for task in job.tasks:
         for subtask in range(task.parallelism):
             keyed = any(operator.key is not None for operator in task.operators)

@@ -11,14 +11,15 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from mainstay.plan import nodes
 from mainstay.runtime.connector import Sink, Source
-from mainstay.runtime.spec import InputSpec, KeySpec, LoopEnd, OperatorFactory, Partitioning
+from mainstay.runtime.spec import InputSpec, KeySpec, LoopEnd, Partitioning
 from mainstay.state.declaration import StateInfo
 
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """An edge into an operator: where rows come from, how they are dealt out, and to which port."""
+    """An edge into an operator: where rows come from, how they are distributed, to which port."""
 
     upstream: int
     partitioning: Partitioning
@@ -37,17 +38,33 @@ class LogicalOperator:
     uid: str
     has_own_uid: bool
     name: str
-    factory: OperatorFactory
+    node: nodes.Node
     schema: pa.Schema | None
     parallelism: int
     inputs: tuple[Input, ...] = ()
     states: tuple[StateInfo, ...] = ()
     key: KeySpec | None = None
-    source: Source | None = None
-    sink: Sink | None = None
-    loop: LoopEnd | None = None
     follows_job: bool = False
     other_forms: tuple[InputSpec, ...] = ()
+
+    @property
+    def source(self) -> Source | None:
+        return self.node.source if isinstance(self.node, nodes.Source) else None
+
+    @property
+    def sink(self) -> Sink | None:
+        return self.node.sink if isinstance(self.node, nodes.Sink) else None
+
+    @property
+    def loop(self) -> LoopEnd | None:
+        """Which end of a loop it is, if it is one."""
+        match self.node:
+            case nodes.LoopHead():
+                return LoopEnd(self.uid, is_head=True)
+            case nodes.LoopTail(head):
+                return LoopEnd(head, is_head=False)
+            case _:
+                return None
 
     @property
     def is_sink(self) -> bool:

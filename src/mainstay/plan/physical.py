@@ -6,9 +6,10 @@ from dataclasses import replace
 
 from mainstay.plan.chained import Chain, ChainedGraph
 from mainstay.plan.logical import Input, LogicalGraph, LogicalOperator
+from mainstay.plan.lower import lower
 from mainstay.plan.wiring import wiring_of
-from mainstay.runtime.channel_state import INCOMING, OUTGOING
 from mainstay.runtime.edge_names import EdgeName
+from mainstay.runtime.own_states import INCOMING, OUTGOING
 from mainstay.runtime.spec import (
     EdgeSpec,
     Forward,
@@ -19,7 +20,6 @@ from mainstay.runtime.spec import (
     Rebalance,
     TaskSpec,
 )
-from mainstay.state.declaration import StateInfo
 
 
 def expand(graph: ChainedGraph) -> JobSpec:
@@ -32,13 +32,27 @@ def expand(graph: ChainedGraph) -> JobSpec:
             edge = _edge(graph, receiver, given, first_channel, wiring)
             first_channel += edge.channels
             edges.append(edge)
-    states = (INCOMING, OUTGOING) if graph.logical.mode == "unaligned" else ()
     looped = _in_loops(graph, edges)
     tasks = tuple(
-        replace(_task(graph, chain, edges, states, wiring), is_in_loop=chain.id in looped)
+        replace(_task(graph, chain, edges, wiring), is_in_loop=chain.id in looped)
         for chain in graph.chains
     )
-    return JobSpec(tasks, graph.logical.max_parallelism, graph.logical.mode)
+    return JobSpec(
+        tasks,
+        graph.logical.max_parallelism,
+        graph.logical.mode,
+        keeps_in_flight=_keeps_in_flight(graph.logical),
+    )
+
+
+def _keeps_in_flight(graph: LogicalGraph) -> bool:
+    """Whether markers may ever overtake rows; not where a program has a state of such a name.
+
+    With ``mode="unaligned"`` the name is refused.
+    """
+    reserved = {info.name for info in (INCOMING, OUTGOING)}
+    names = {info.name for operator in graph.operators for info in operator.states}
+    return graph.mode != "at_least_once" and not reserved & names
 
 
 def _in_loops(graph: ChainedGraph, edges: list[EdgeSpec]) -> set[str]:
@@ -90,29 +104,21 @@ def _edge(
 
 
 def _partitioning(given: Input, sender: LogicalOperator, receiver: LogicalOperator) -> Partitioning:
-    """Forward is possible only between equals; otherwise rows are dealt out in turn."""
+    """Forward is possible only between equals; otherwise batches go round-robin."""
     if isinstance(given.partitioning, Forward) and sender.parallelism != receiver.parallelism:
         return Rebalance()
     return given.partitioning
 
 
-def _task(
-    graph: ChainedGraph,
-    chain: Chain,
-    edges: list[EdgeSpec],
-    channel_states: tuple[StateInfo, ...],
-    wiring: str,
-) -> TaskSpec:
-    operators = [
+def _task(graph: ChainedGraph, chain: Chain, edges: list[EdgeSpec], wiring: str) -> TaskSpec:
+    operators = tuple(
         replace(_operator(graph.logical, operator, wiring), upstream=upstream)
         for operator, upstream in zip(chain.operators, chain.upstream, strict=True)
-    ]
-    # The in-flight rows to and from a task are kept with the first operator of its chain.
-    operators[0] = replace(operators[0], states=operators[0].states + channel_states)
+    )
     return TaskSpec(
         id=chain.id,
         parallelism=chain.parallelism,
-        operators=tuple(operators),
+        operators=operators,
         inputs=tuple(edge for edge in edges if edge.receiver == chain.id),
         outputs=tuple(edge for edge in edges if edge.sender == chain.id),
     )
@@ -122,7 +128,7 @@ def _operator(graph: LogicalGraph, operator: LogicalOperator, wiring: str) -> Op
     return OperatorSpec(
         uid=operator.uid,
         name=operator.name,
-        factory=operator.factory,
+        factory=lower(graph, operator),
         states=operator.states,
         key=operator.key,
         source=operator.source,

@@ -9,10 +9,8 @@ from __future__ import annotations
 import json
 from zlib import crc32
 
+from mainstay.plan import nodes
 from mainstay.plan.logical import LogicalGraph
-
-COMBINE = "combine"
-"""The name of operators that are there at some parallelisms and not at others."""
 
 
 def wiring_of(graph: LogicalGraph) -> str:
@@ -20,13 +18,13 @@ def wiring_of(graph: LogicalGraph) -> str:
     unnamed = [
         [operator.uid, [_reads(graph, given.upstream) for given in operator.inputs]]
         for operator in graph.operators
-        if not operator.has_own_uid and operator.name != COMBINE
+        if not operator.has_own_uid and not isinstance(operator.node, nodes.Combine)
     ]
     return f"{crc32(json.dumps(unnamed).encode()):08x}"
 
 
 def _reads(graph: LogicalGraph, id: int) -> str:
     operator = graph.operator(id)
-    if operator.name == COMBINE:
+    if isinstance(operator.node, nodes.Combine):
         return _reads(graph, operator.inputs[0].upstream)
     return operator.uid

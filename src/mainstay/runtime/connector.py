@@ -16,6 +16,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from mainstay.masking import shown_settings
+
 Json = Any
 
 
@@ -71,10 +73,13 @@ class SplitReader(ABC):
 
     @abstractmethod
     def poll(self, max_rows: int) -> Polled:
-        """The next rows. Called again only after what it returned was taken."""
+        """The next rows, at most ``max_rows`` of them where they can be divided.
+
+        Called again only after what it returned was taken.
+        """
 
     def close(self) -> None:  # noqa: B027 - most readers hold nothing
-        """Give back what the reader holds. Nothing is called after it."""
+        """Give back what the reader holds. Nothing but ``close`` is called after it."""
 
 
 class Source(ABC):
@@ -83,7 +88,7 @@ class Source(ABC):
     schema: pa.Schema
     bounded: bool = True
     may_block: bool = False
-    """Whether ``poll`` may wait for something: then it is called beside the loop."""
+    """Whether ``poll`` may wait for something: then it is called in the background."""
     reads_at_once: int | None = None
     """How many splits a subtask reads at a time; None for all, as endless splits need."""
     replan_s: float | None = 1.0
@@ -99,6 +104,9 @@ class Source(ABC):
     new_input: str = "a split with an id that was not planned before"
     """What a bounded source takes for new when a job that has finished is started again."""
 
+    def __repr__(self) -> str:
+        return shown_settings(self)
+
     @abstractmethod
     def plan(self, seen: frozenset[str]) -> Sequence[Split]:
         """The splits whose ids are not in ``seen``; others are passed over, but for their marks.
@@ -111,7 +119,7 @@ class Source(ABC):
     def forget(self, seen: frozenset[str]) -> Collection[str]:
         """Those ids of ``seen`` that ``plan`` will never give again, so that nobody keeps them.
 
-        Called after every plan of an unbounded source, beside the loop as well. An id that is
+        Called after every plan of an unbounded source, in the background too. An id that is
         planned again after it was forgotten is a new split, and is read again.
         """
         return ()
@@ -144,8 +152,8 @@ class SinkWriter(ABC):
     """Writes the rows of one subtask.
 
     ``write`` and ``prepare`` are called on the worker's loop, which stands still meanwhile: what
-    takes more than a millisecond is *put off*, by returning a function. The functions of a writer
-    are called beside the loop, one at a time and in the order in which they were returned. An
+    takes more than a millisecond is *deferred*, by returning a function. The functions of a writer
+    are called in the background, one at a time and in the order in which they were returned. An
     epoch waits for all that were returned before it. One that raises has the epochs that wait for
     it aborted and is called again, and must then do what is left to do; rows are not taken while
     too many wait. A ``MainstayError`` says that calling again is of no use: the attempt fails.
@@ -153,7 +161,7 @@ class SinkWriter(ABC):
 
     @abstractmethod
     def write(self, batch: pa.RecordBatch) -> Callable[[], object] | None:
-        """Take rows, or put off some of it.
+        """Take rows, or defer some of the work.
 
         Nobody may see them before the handle they go into is committed.
         """
@@ -169,7 +177,7 @@ class SinkWriter(ABC):
     def close(self) -> None:  # noqa: B027 - most writers hold nothing
         """Give back what the writer holds. Nothing else is called after it.
 
-        Called on the loop, perhaps while a function that was put off still runs beside it.
+        Called on the loop, perhaps while a deferred function still runs in the background.
         """
 
 
@@ -193,10 +201,16 @@ class Sink(ABC):
     is_global: bool = False
     keeps_pickles: bool = False
     """Whether it unpickles what a snapshot holds of its handles."""
+    owned: str = ""
+    """The place that belongs to one sink alone, such as a directory; empty where several may write
+    to it."""
 
     def check_schema(self, schema: pa.Schema) -> None:  # noqa: B027 - most take any rows
         """Refuse, with a ``MainstayError``, rows that cannot be written. Called when the job is
         built."""
+
+    def __repr__(self) -> str:
+        return shown_settings(self)
 
     @abstractmethod
     def open(self, context: SinkContext) -> SinkWriter:
@@ -205,7 +219,7 @@ class Sink(ABC):
     def commit(self, handles: Sequence[bytes]) -> None:
         """Make visible what the handles of one subtask stand for, in order.
 
-        Called on the worker, beside the loop, and again after a failure or a recovery, with
+        Called on the worker, in the background, and again after a failure or a recovery, with
         handles that may have been committed before: committing twice must do no more than
         committing once. An exception leaves the outcome open, and it is tried again until it
         works; a ``MainstayError`` says that it never will, as do errors of wrong code such as
@@ -217,7 +231,7 @@ class Sink(ABC):
     def commit_epoch(self, epoch: int, handles: Sequence[bytes]) -> None:
         """For global sinks: make visible, in one act, what all subtasks prepared up to an epoch.
 
-        Called where the coordinator runs, beside its loop, with the epochs in their order and the
+        Called where the coordinator runs, in the background, with the epochs in order and the
         handles in the order of their epochs and subtasks. A handle may come again, with the same
         epoch or a later one, after a failure, a recovery, or before its commit was confirmed: what
         was committed before must not be committed twice. Exceptions are as for ``commit``.
@@ -227,8 +241,8 @@ class Sink(ABC):
     def recover(self, recovery: SinkRecovery) -> None:  # noqa: B027 - most leave nothing behind
         """Undo what earlier attempts began and no snapshot knows of.
 
-        Called at the beginning of every attempt where the coordinator runs, beside its loop; again
-        until it works. For a global sink everything in ``recovery.handles`` is committed by then;
-        for others the subtasks are about to. The workers of an older attempt may live on for a
-        while: what they still write has to be refused or ignored by the target.
+        Called at the beginning of every attempt where the coordinator runs, in the background, and
+        again until it works. For a global sink everything in ``recovery.handles`` is committed by
+        then; for others the subtasks are about to. The workers of an older attempt may live on for
+        a while: what they still write has to be refused or ignored by the target.
         """

@@ -1,7 +1,7 @@
 """The log of a loop: the rows of a cut through it, as units of operator state.
 
 A unit is some rows, or names a file that has them already and how many of its first rows are not
-wanted. A rescale deals units out, so none of them is large.
+wanted. A rescale redistributes units, so each of them is small.
 """
 
 from __future__ import annotations
@@ -12,27 +12,16 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from mainstay.runtime.late import Late
+from mainstay.runtime.deferred import Late
+from mainstay.runtime.own_states import FEEDBACK
 from mainstay.schema.ipc import from_ipc, to_ipc
 from mainstay.snapshot.manifest import FileRef, OperatorUnits
-from mainstay.state.declaration import OperatorListState, StateInfo
 from mainstay.state.keyed import frozen_elements
 from mainstay.state.operator import to_units, values_in
 
 CHUNK_BYTES = 1 << 20
 """Rows are stored, and moved by a rescale, in chunks of about this size."""
 
-
-class LoopState:
-    """The one state a loop has. A unit is rows, or a stored file whose first rows are skipped."""
-
-    feedback = OperatorListState(
-        "struct<rows:binary,path:string,size:long,checksum:string,skip:long>",
-        redistribute="split",
-    )
-
-
-FEEDBACK: StateInfo = LoopState.__dict__["feedback"].info()
 
 Entry: TypeAlias = "pa.RecordBatch | tuple[FileRef, int]"
 """Rows, or a file with the number of rows to skip."""
@@ -87,7 +76,7 @@ def _unit(batches: list[pa.RecordBatch]) -> tuple[Any, ...]:
 
 
 def with_rows(units: OperatorUnits, read: Callable[[FileRef], bytes]) -> OperatorUnits:
-    """The units of a log with everything in them, for whoever does not have the job's files."""
+    """The units of a log with all rows in them, for readers without the job's files."""
     whole = []
     for unit in values_in(FEEDBACK, units):
         if unit.path is None:

@@ -55,7 +55,7 @@ Element: TypeAlias = "pa.RecordBatch | Marker | EndOfInput | Watermark"
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """An element on its way to another worker. ``sequence`` counts per channel, from zero.
+    """An element that is sent to another worker. ``sequence`` counts per channel, from zero.
 
     ``size_bytes`` is what the sender paid for it: the receiver grants exactly that, because the
     size of a batch may change on the way.
@@ -70,7 +70,7 @@ class Data:
 
 @dataclass(frozen=True, slots=True)
 class Overtaken:
-    """The sender of a channel had sent so many elements when it cut for an epoch."""
+    """How many elements the sender of a channel had sent when it cut for an epoch."""
 
     attempt: Attempt
     channel: ChannelId
@@ -104,7 +104,7 @@ class Trigger:
 
 @dataclass(frozen=True, slots=True)
 class Overtake:
-    """Cut for this epoch at once, wherever rows on their way can be part of the cut."""
+    """Cut for this epoch at once, wherever in-flight rows can be part of the cut."""
 
     attempt: Attempt
     epoch: Epoch
@@ -126,7 +126,7 @@ class EndLoops:
 
 @dataclass(frozen=True, slots=True)
 class AbortEpoch:
-    """The epoch will not be completed; whoever waits for its markers must not."""
+    """The epoch was aborted: stop waiting for its markers."""
 
     attempt: Attempt
     epoch: Epoch
@@ -191,6 +191,7 @@ class Figures:
     sync_s: float = 0.0
     async_s: float = 0.0
     size_bytes: int = 0
+    in_flight_rows: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +257,7 @@ class TaskMetrics:
     watermark_us: int | None = None
     """How far event time has come, where a source makes watermarks."""
     queued_rows: int = 0
-    """Rows on their way back to the head of a loop."""
+    """Rows that wait to go through a loop again."""
     is_source: bool = False
     """Whether its rows are what a source has emitted: the input of the job."""
     waiting_rows: int = 0

@@ -1,4 +1,4 @@
-"""Options of a running job, in seconds and counts, checked once by whoever parses them."""
+"""Options of a running job, in seconds and counts, checked when they are parsed."""
 
 from __future__ import annotations
 
@@ -19,8 +19,15 @@ class SnapshotOptions:
     max_concurrent: int = 1
     alignment_timeout_s: float = 0.0
     """How long an epoch of an unaligned job may wait for markers before they overtake rows."""
+    halt_alignment_s: float = 5.0
+    """How long a job that is stopped or rescaled waits for markers before they overtake rows."""
     log_slots: int = 64
     """How many slots of the commit log are kept; the newest alone would do."""
+
+    @property
+    def halt_patience_s(self) -> float:
+        """How long a halt waits for rows in line: no longer than any other epoch may."""
+        return min(self.alignment_timeout_s or self.halt_alignment_s, self.halt_alignment_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +57,7 @@ class RestoreOptions:
 
 @dataclass(frozen=True, slots=True)
 class JobOptions:
-    """Everything a coordinator is told about how to run a job."""
+    """Everything a coordinator knows about how to run a job."""
 
     name: str
     lineage: str

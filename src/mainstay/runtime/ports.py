@@ -1,4 +1,4 @@
-"""The three things the core sees of the world: time, messages, and work done beside the loop.
+"""The three things the core sees of the world: time, messages, and work in the background.
 
 A *drive* provides them. On a real machine they are a clock, sockets and a thread pool; in the
 simulation they are values under a seeded scheduler. Nothing else in the runtime touches the
@@ -32,7 +32,7 @@ class Clock(Protocol):
 
 
 class Background(Protocol):
-    """Work that may block or take long, done beside the loop."""
+    """Work that may block or take long, done in the background."""
 
     def submit(
         self,
@@ -52,7 +52,7 @@ Open = Callable[[str], Storage]
 
 
 def nowhere(place: str) -> Storage:
-    """For a world that has no other places."""
+    """The default ``open``: this drive reaches no storage but the job's own."""
     raise SnapshotStorageError(f"cannot open {place!r}: this drive has the job's storage only.")
 
 

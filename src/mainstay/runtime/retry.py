@@ -1,6 +1,6 @@
 """Trying again: what waits for something outside, how long it waits, and what can be seen of it.
 
-A target that is away comes back or does not; nobody here can know. So it is tried for ever, with
+Whether a target that is away comes back cannot be known. So it is tried for ever, with
 waits that grow up to half a minute. What is in trouble is a ``Problem`` for people to see. Only
 an error that says what somebody has to change is worth ending an attempt for: a connector's own,
 or that of a path which cannot be used as it is.
@@ -16,7 +16,7 @@ from mainstay.runtime.status import Problem
 RETRY_S = 0.5
 LONGEST_S = 30.0
 SLOW_S = 10.0
-"""What has not been answered for so long is a problem, even if nothing has failed."""
+"""After this long without an answer it is a problem, even if nothing has failed."""
 
 
 WRONG_PATHS = frozenset(

@@ -18,7 +18,8 @@ import pyarrow as pa
 from mainstay.runtime.connector import Sink, Source
 from mainstay.runtime.edge_names import EdgeName
 from mainstay.runtime.messages import ChannelId
-from mainstay.state.backends.rocksdb_settings import RocksSettings
+from mainstay.state.backends.contract import BackendSettings
+from mainstay.state.backends.heap.settings import HeapSettings
 from mainstay.state.declaration import StateInfo
 from mainstay.state.values import ValueType
 
@@ -51,7 +52,7 @@ class Forward:
 
 @dataclass(frozen=True, slots=True)
 class Rebalance:
-    """Batches are dealt out in turn."""
+    """Batches go to the receivers round-robin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +168,7 @@ class EdgeSpec:
 
     @property
     def is_dealt_out(self) -> bool:
-        """Whether its rows can be dealt out anew to another number of subtasks."""
+        """Whether its rows can be redistributed to another number of subtasks."""
         return isinstance(self.partitioning, HashByKey | Rebalance)
 
     @property
@@ -210,15 +211,18 @@ class TaskSpec:
 class JobSpec:
     """A whole job. ``tasks`` are in topological order, sources first.
 
-    ``rocksdb`` says that keyed state is kept in RocksDB, and how; None is the heap.
-    ``allow_pickle`` says that what a snapshot holds may be unpickled.
+    ``backend`` says where keyed state is kept, and how. ``allow_pickle`` says that what a snapshot
+    holds may be unpickled. ``keeps_in_flight`` says that markers may overtake rows, which are
+    stored with the epoch then: any epoch where the job is unaligned, otherwise those that a halt
+    waits for.
     """
 
     tasks: tuple[TaskSpec, ...]
     max_parallelism: int
     mode: str
-    rocksdb: RocksSettings | None = None
+    backend: BackendSettings = field(default_factory=HeapSettings)
     allow_pickle: bool = True
+    keeps_in_flight: bool = False
 
     @property
     def workers(self) -> int:
@@ -226,7 +230,7 @@ class JobSpec:
 
     @property
     def is_unaligned(self) -> bool:
-        """Whether markers may overtake rows."""
+        """Whether markers overtake rows in ordinary epochs."""
         return self.mode == "unaligned"
 
     def subtasks(self) -> Iterator[tuple[TaskSpec, int]]:
@@ -262,5 +266,5 @@ class Tuning:
 
     @property
     def first_window_bytes(self) -> int:
-        """What a sender may have on its way before anything was taken."""
+        """What a sender may have in flight before anything was taken."""
         return min(self.least_window_bytes, self.window_bytes)

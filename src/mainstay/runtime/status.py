@@ -8,10 +8,15 @@ from enum import Enum
 from mainstay.errors import brief
 from mainstay.runtime.record_list import shown_time
 
+RESCALED = "rescaled"
+"""The reason why an attempt ended that made room for one at another parallelism."""
+
 
 class Status(Enum):
     """Where a job stands."""
 
+    STANDBY = "standby"
+    """Another process leads the job, or none does yet."""
     STARTING = "starting"
     LAUNCHING = "launching"
     RUNNING = "running"
@@ -31,18 +36,35 @@ class Status(Enum):
         return self in (Status.FINISHED, Status.STOPPED)
 
 
+class EpochStatus(str, Enum):
+    """What became of an epoch; equal to its word, as in ``record.status == "complete"``."""
+
+    COMPLETE = "complete"
+    SUBSUMED = "subsumed"
+    """A later one was complete first, and holds all that it would have held."""
+    FAILED = "failed"
+
+    def __str__(self) -> str:
+        return self.value
+
+    def __format__(self, format_spec: str) -> str:
+        return format(self.value, format_spec)
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
     """Something outside that a running job waits for; it goes on by itself when that is over.
 
-    ``error`` is empty where there was no answer at all. How long it has lasted makes it no other
-    problem.
+    ``error`` is empty where there was no answer at all. ``waited_s`` does not take part in
+    comparisons.
     """
 
     subject: str
     what: str
     error: str
     waited_s: float = field(compare=False)
+    comes_and_goes: bool = field(default=False, compare=False)
+    """Whether it is over only when it has stayed away for a while."""
 
     def __str__(self) -> str:
         reason = f": {self.error}" if self.error else ""
@@ -65,7 +87,7 @@ class Setback(Problem):
     """
 
     def __str__(self) -> str:
-        return f"{self.subject} failed: {self.error}; {self.what}"
+        return f"{self.subject} failed: {self.error.rstrip('.')}; {self.what}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,9 +170,9 @@ class AttemptRecord:
 class Recovery:
     """When an attempt took over from the one before it, in seconds since 1970.
 
-    ``failed_at``: the failure was known; ``begun_at``: the next attempt was begun, after the wait
-    that the restart strategy asks for; ``gathered_at``: its workers had all come in;
-    ``running_at``: they had restored their state.
+    ``failed_at``: the failure was known, or the attempt before had halted for a rescale;
+    ``begun_at``: the next attempt was begun, after the wait that the restart strategy asks for;
+    ``gathered_at``: its workers had all come in; ``running_at``: they had restored their state.
     """
 
     attempt: int
@@ -159,6 +181,11 @@ class Recovery:
     begun_at: float
     gathered_at: float
     running_at: float
+
+    @property
+    def is_rescale(self) -> bool:
+        """Whether nothing had failed: the one before ended because ``job.rescale`` was called."""
+        return self.reason == RESCALED
 
     @property
     def wait_s(self) -> float:
@@ -174,18 +201,21 @@ class Recovery:
 
     def __str__(self) -> str:
         total_s = self.running_at - self.failed_at
+        event = "the job had halted for a rescale" if self.is_rescale else "the failure"
+        reason = "" if self.is_rescale else f": {self.reason}"
         return (
-            f"attempt {self.attempt} ran {total_s:.3f} s after the failure (waited "
+            f"attempt {self.attempt} ran {total_s:.3f} s after {event} (waited "
             f"{self.wait_s:.3f} s, relaunched in {self.relaunch_s:.3f} s, restored in "
-            f"{self.restore_s:.3f} s): {self.reason}"
+            f"{self.restore_s:.3f} s){reason}"
         )
 
     def cells(self) -> dict[str, str]:
         return {
             "attempt": str(self.attempt),
-            "failed (UTC)": shown_time(self.failed_at),
+            "after": "a rescale" if self.is_rescale else "a failure",
+            "at (UTC)": shown_time(self.failed_at),
             "wait": f"{self.wait_s:.3f} s",
             "relaunch": f"{self.relaunch_s:.3f} s",
             "restore": f"{self.restore_s:.3f} s",
-            "reason": self.reason,
+            "reason": "" if self.is_rescale else self.reason,
         }

@@ -27,7 +27,7 @@ class StoredAs:
 
 
 class Upgrader:
-    """Turns the rows of one subtask into rows of the declared states. Runs beside the loop."""
+    """Turns the rows of one subtask into rows of the declared states. Runs in the background."""
 
     def __init__(
         self,

@@ -1,8 +1,8 @@
 """Watermarks: how far event time has come, as a promise that travels with the rows.
 
 A watermark says that no row after it is older than its time (but for rows that come later than
-the source was told to expect). A source makes one from the rows of its splits; a task has the
-lowest of its channels. What is idle, or at its end, holds nobody back. Watermarks are not part of
+the declared bound). A source makes one from the rows of its splits; a task has the
+lowest of its channels. What is idle or exhausted holds nothing back. Watermarks are not part of
 snapshots: after a recovery they are made again from the rows that are read again.
 
 Times are microseconds since 1970, in UTC.

@@ -7,6 +7,7 @@ from operator import itemgetter
 from typing import Any
 
 from mainstay.errors import SchemaError
+from mainstay.spelling import counted
 
 _SHOWN_CHARACTERS = 200
 
@@ -26,7 +27,8 @@ def columns_of(rows: Sequence[Any], names: tuple[str, ...], place: str) -> Seque
     if set(map(len, rows)) != {len(names)}:
         wrong = next(row for row in rows if len(row) != len(names))
         raise SchemaError(
-            f"{place}: a row has {len(wrong)} values but the schema has {len(names)} columns "
+            f"{place}: a row has {counted(len(wrong), 'value')} but the schema has "
+            f"{counted(len(names), 'column')} "
             f"({', '.join(names)}): {shown(wrong)}. Give a value for each column, or change the "
             f"schema{hint_of(wrong)}"
         )
@@ -57,10 +59,12 @@ def _in_order(row: Any, names: tuple[str, ...], place: str) -> Sequence[Any]:
         return _by_name(dict(zip(fields, row, strict=True)), names, place)
     if len(names) == 1:
         return (row,)
-    raise SchemaError(
+    error = SchemaError(
         f"{place}: {shown(row)} is not a row; give a tuple, a list, a dict or a Row "
         f"with the columns {', '.join(names)}{hint_of(row)}"
     )
+    error.is_no_row = row is not None
+    raise error
 
 
 def hint_of(row: Any) -> str:

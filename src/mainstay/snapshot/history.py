@@ -32,7 +32,7 @@ class Begin:
     """A leader started an attempt; every later slot up to the next begin belongs to it.
 
     ``origin`` is the savepoint, or the other job's directory, that it starts from: while there is
-    no epoch yet, whoever goes on with the job must start from there again.
+    no epoch yet, the next attempt must start from there again.
     """
 
     attempt: int

@@ -18,7 +18,7 @@ class StoredFile:
 
 
 class ListedStorage(Storage, Protocol):
-    """A storage that also tells sizes and times. No job needs them; whoever looks at one does."""
+    """A storage that also knows sizes and times: for inspection, no job needs them."""
 
     def entries(self, prefix: str) -> tuple[StoredFile, ...]:
         """Every file below a folder (``""``: below the root), sorted by path."""

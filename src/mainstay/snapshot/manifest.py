@@ -17,12 +17,20 @@ from typing import Any
 
 from mainstay.errors import RestoreError
 
-MANIFEST_FORMAT = 4
+MANIFEST_FORMAT = 5
 CHECKPOINTS_FORMAT = 2
 TTL_FORMAT = 3
 UNITS_FORMAT = 4
+SEGMENTS_FORMAT = 5
 """Where a segment has parts, where a state has a time to live, where units are in a file of their
-own or name files. What needs nothing newer is written as format 1."""
+own or name files, where a segment says its format. What needs nothing newer is written as format
+1."""
+
+STATE_FILE = "state"
+PARQUET = "parquet"
+CHECKPOINT = "checkpoint"
+"""Formats of segments: a state file, a file of a savepoint, a checkpoint of a local database."""
+PARQUET_SUFFIX = ".parquet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +46,8 @@ class FileRef:
 class SegmentRef:
     """A segment (or base) file and the key-groups of it that may be applied.
 
-    A base may be a checkpoint of a database: ``file`` describes it, and ``parts`` are its files.
+    ``format`` says how its files are read. A base may be a backend's own: then ``file`` describes
+    it and ``parts`` are its further files.
     """
 
     id: str
@@ -48,6 +57,28 @@ class SegmentRef:
     rows: int
     is_base: bool = False
     parts: tuple[FileRef, ...] = ()
+    format: str = ""
+    """Empty where it follows from the files, as in all manifests of older versions."""
+
+    def __post_init__(self) -> None:
+        if not self.format:
+            object.__setattr__(self, "format", self._format_of_files)
+
+    @property
+    def _format_of_files(self) -> str:
+        if self.parts:
+            return CHECKPOINT
+        return PARQUET if self.file.path.endswith(PARQUET_SUFFIX) else STATE_FILE
+
+    @property
+    def says_format(self) -> bool:
+        """Whether the format does not follow from the files, and is stored."""
+        return self.format != self._format_of_files
+
+    @property
+    def is_backends_own(self) -> bool:
+        """Whether only the backend that wrote it knows its files; it is merged with no others."""
+        return self.format not in (STATE_FILE, PARQUET)
 
     @property
     def size_bytes(self) -> int:
@@ -126,7 +157,7 @@ class SubtaskState:
 class OperatorState:
     """What all subtasks of one operator contributed, in the order of their numbers.
 
-    ``key_names`` are the columns of its key, for whoever shows its state as a table; empty where a
+    ``key_names`` are the columns of its key, to show its state as a table; empty where a
     function made the key, and in manifests of older versions.
     """
 
@@ -165,10 +196,12 @@ class Manifest:
 
     def _format(self) -> int:
         """The lowest that has what is needed, for older versions to read."""
-        segments = (s for o in self.operators.values() for t in o.subtasks for s in t.chain)
+        segments = [s for o in self.operators.values() for t in o.subtasks for s in t.chain]
         states = (state for operator in self.operators.values() for state in operator.states)
         tasks = [task for operator in self.operators.values() for task in operator.subtasks]
         units = (units for task in tasks for units in task.units.values())
+        if any(segment.says_format for segment in segments):
+            return SEGMENTS_FORMAT
         if any(task.kept for task in tasks) or any(each.file is not None for each in units):
             return UNITS_FORMAT
         if any(state.ttl_us is not None for state in states):
@@ -208,7 +241,7 @@ def _encode(value: Any) -> Any:
 def _is_left_out(value: Any, name: str) -> bool:
     """Whether an older version would not know the field, and nothing is in it."""
     if isinstance(value, SegmentRef):
-        return name == "parts" and not value.parts
+        return (name == "parts" and not value.parts) or (name == "format" and not value.says_format)
     if isinstance(value, SubtaskState):
         return name == "kept" and not value.kept
     if isinstance(value, OperatorUnits):

@@ -9,7 +9,7 @@ from mainstay.snapshot.storage import Storage
 
 
 class OperatorFiles:
-    """The files of one subtask of one attempt. All of it is for use beside the loop."""
+    """The files of one subtask of one attempt. All of it is for use in the background."""
 
     def __init__(self, storage: Storage, uid: str, subtask: int, attempt: int) -> None:
         self._storage = storage
@@ -22,7 +22,7 @@ class OperatorFiles:
         return reference(path, data)
 
     def read(self, file: FileRef) -> bytes:
-        """A file of this job, whoever wrote it."""
+        """A file of this job, of any attempt."""
         return read_checked(self._storage, file)
 
     def delete(self, file: FileRef) -> None:

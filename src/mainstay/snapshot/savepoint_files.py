@@ -30,7 +30,6 @@ from mainstay.snapshot.statewriter import sorted_parts
 from mainstay.snapshot.storage import NotFound, Storage
 
 GROUP_COLUMN = "key_group"
-PARQUET_SUFFIX = ".parquet"
 ROW_GROUP_ROWS = 65_536
 ROW_GROUP_BYTES = 16 << 20
 READ_BYTES = 32 << 20
@@ -152,7 +151,7 @@ class _Parquet:
         self._ref = ref
         footer = _read_footer(storage, ref)
         try:
-            # A footer is a file by itself, to whoever reads nothing but the footer.
+            # The footer alone is read as a file of its own.
             self._metadata = pq.read_metadata(pa.BufferReader(_MAGIC + footer))
             about = json.loads((self._metadata.metadata or {})[_METADATA])
             self.state = str(about["state"])

@@ -87,7 +87,7 @@ class StateFile:
 
     @property
     def indexes(self) -> tuple[StateIndex, ...]:
-        """Where the rows of each state are, for whoever counts them without reading them."""
+        """Where the rows of each state are, to count them without reading them."""
         return self._footer.states
 
     @property
@@ -105,11 +105,6 @@ class StateFile:
     def schema(self, state: str) -> pa.Schema:
         """The Arrow schema of a state's rows."""
         return self._index(state).schema
-
-    def rows_in(self, state: str, first_group: int, last_group: int) -> int:
-        """How many rows of a state lie in these key-groups, both ends included."""
-        first, after = self._index(state).row_range(first_group, last_group)
-        return after - first
 
     def counts(self, state: str) -> tuple[Groups, Groups]:
         """The key-groups that have rows of a state, and how many each has."""
@@ -145,7 +140,7 @@ class StateFile:
         return self._states[state]
 
     def _tables(self, chunks: tuple[Chunk, ...]) -> list[pa.Table]:
-        """The rows of chunks. The last of them is kept: whoever reads on begins with it."""
+        """The rows of chunks. The last of them is kept: the next read begins with it."""
         tables = []
         if self._last is not None and self._last[0] == chunks[0]:
             tables.append(self._last[1])

@@ -2,7 +2,7 @@
 
 A path is relative to the storage's root and uses ``/``; ``layout`` is the only module that spells
 one. The commit log rests on ``create``: of any number of callers with different bytes, exactly one
-is told True.
+gets True.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from typing import Protocol, TypeAlias
 
-from mainstay.errors import SnapshotStorageError
+from mainstay.errors import SnapshotStorageError, SparkSetupError
 
 BytesLike: TypeAlias = "bytes | bytearray | memoryview"
 Paths: TypeAlias = "list[str]"
@@ -45,7 +45,7 @@ class Storage(Protocol):
         """Store a file unless the path is taken; True when this call stored it.
 
         False means that something else is there. Of several callers with the same bytes more than
-        one may be told True: where that matters, the bytes carry a token of the caller's own.
+        one may get True: where that matters, the bytes carry a token of the caller's own.
         Raises ``OutcomeUnknownError`` when it cannot tell.
         """
         ...
@@ -63,3 +63,13 @@ def absolute(place: str | os.PathLike[str]) -> str:
     """A local path as every process of a machine understands it, wherever it runs; a URL as is."""
     text = os.fspath(place)
     return text if "://" in text else os.path.abspath(os.path.expanduser(text))
+
+
+def shared(place: str) -> str:
+    """The place as all processes of a Spark application can name it."""
+    if place.startswith("memory://"):
+        raise SparkSetupError(
+            "snapshots in memory:// cannot be shared by the workers' processes. Use a directory or "
+            "an object store."
+        )
+    return absolute(place)

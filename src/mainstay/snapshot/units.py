@@ -30,7 +30,7 @@ def load_units(storage: Storage, units: OperatorUnits) -> OperatorUnits:
 
 
 def with_units(storage: Storage, manifest: Manifest) -> Manifest:
-    """A manifest with the data of all units, for whoever restores from it."""
+    """A manifest with the data of all units, to restore from it."""
     operators = {uid: _loaded(storage, state) for uid, state in manifest.operators.items()}
     return replace(manifest, operators=operators)
 

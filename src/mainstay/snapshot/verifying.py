@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from mainstay.snapshot.checked import read_checked
-from mainstay.snapshot.manifest import FileRef, Manifest, SegmentRef
-from mainstay.snapshot.savepoint_files import PARQUET_SUFFIX, read_keyed
+from mainstay.snapshot.manifest import PARQUET, FileRef, Manifest, SegmentRef
+from mainstay.snapshot.savepoint_files import read_keyed
 from mainstay.snapshot.statefile import open_state_file
 from mainstay.snapshot.storage import Storage
 
@@ -35,9 +35,9 @@ def file_checks(
 
 
 def _segment_check(storage: Storage, segment: SegmentRef, file: FileRef) -> Check:
-    if segment.parts:
+    if segment.is_backends_own:
         return whole_check(storage, file)
-    if file.path.endswith(PARQUET_SUFFIX):
+    if segment.format == PARQUET:
         return parquet_check(storage, file, segment.last_group)
     return lambda: open_state_file(storage, file).verify()
 

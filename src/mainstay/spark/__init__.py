@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 from mainstay.errors import SparkSetupError
 
 if TYPE_CHECKING:
-    from mainstay.spark.data_source_source import pyspark_source
-    from mainstay.spark.savepoint_from_dataframes import rebucket, write_savepoint
-    from mainstay.spark.state_source import StateDataSource, read_state
-    from mainstay.spark.stream_writer_sink import pyspark_sink
+    from mainstay.spark.sources.source import pyspark_source
+    from mainstay.spark.sources.writer_sink import pyspark_sink
+    from mainstay.spark.states.savepoint import rebucket, write_savepoint
+    from mainstay.spark.states.source import StateDataSource, read_state
 
 __all__ = [
     "StateDataSource",
@@ -27,12 +27,12 @@ __all__ = [
 ]
 
 _HOMES = {
-    "StateDataSource": "mainstay.spark.state_source",
-    "pyspark_sink": "mainstay.spark.stream_writer_sink",
-    "pyspark_source": "mainstay.spark.data_source_source",
-    "read_state": "mainstay.spark.state_source",
-    "rebucket": "mainstay.spark.savepoint_from_dataframes",
-    "write_savepoint": "mainstay.spark.savepoint_from_dataframes",
+    "StateDataSource": "mainstay.spark.states.source",
+    "pyspark_sink": "mainstay.spark.sources.writer_sink",
+    "pyspark_source": "mainstay.spark.sources.source",
+    "read_state": "mainstay.spark.states.source",
+    "rebucket": "mainstay.spark.states.savepoint",
+    "write_savepoint": "mainstay.spark.states.savepoint",
 }
 
 

@@ -2,7 +2,7 @@
 
 There are three steps. ``first_partials`` makes a partial result of each row. ``combine`` turns the
 partials of a group's rows into one. ``merge`` adds partials to what is kept, element by element.
-A partial result may be combined any number of times on its way, or never.
+A partial result may be combined any number of times before it is merged, or never.
 
 In between, a column is a pair: an array of values and one that says which of them count (None: all
 do). Numbers, dates and timestamps are kept as such, with the neutral element of the function where
@@ -34,7 +34,7 @@ _LONG_LIMIT = 1 << 63
 
 
 class DoesNotFitError(MainstayError):
-    """A sum is beyond its type. ``position`` is the place of its key among those at hand."""
+    """A sum is beyond its type. ``position`` is the place of its key in the batch."""
 
     def __init__(self, accumulator: Accumulator, position: int) -> None:
         super().__init__(accumulator.of, position)

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from mainstay.errors import GraphError
 from mainstay.schema import format_type
-from mainstay.spelling import did_you_mean
+from mainstay.spelling import did_you_mean, one_of
 from mainstay.state.declaration import StateInfo
 from mainstay.state.values import ValueType
 
@@ -97,7 +97,7 @@ def _number(schema: pa.Schema, name: str, aggregate: Aggregate) -> int:
     if number < 0:
         raise GraphError(
             f"{name}={aggregate}: there is no column {aggregate.column!r}; the stream has "
-            f"{', '.join(schema.names)}."
+            f"{one_of(schema.names)}."
             f"{did_you_mean(aggregate.column, schema.names)}"
         )
     return int(number)

@@ -3,6 +3,12 @@
 A segment enters when it is frozen and is never lost: an epoch that is aborted leaves its segment
 in the chain, and the next epoch's chain holds it too. Each segment has an id of its own and is
 written once; only compaction replaces ids, by one that stands for all of them.
+
+    >>> chain = SegmentChain()
+    >>> chain.add(Segment("totals-s0-a1-e1", frozen={"alice": 3}))
+    >>> chain.add(Segment("totals-s0-a1-e2", frozen={"bob": 1}))    # whatever becomes of epoch 1
+    >>> [segment.id for segment in chain.segments]
+    ['totals-s0-a1-e1', 'totals-s0-a1-e2']
 """
 
 from __future__ import annotations
@@ -12,9 +18,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mainstay.snapshot.manifest import SegmentRef
-
-MAX_CHAIN = 8
-"""Durable segments beyond which a chain is compacted."""
 
 
 @dataclass(slots=True, eq=False)
@@ -52,7 +55,7 @@ class SegmentChain:
         self.segments = (*self.segments, segment)
 
     def begin_compaction(
-        self, longest: int = MAX_CHAIN, held: Collection[str] = ()
+        self, longest: int, held: Collection[str] = ()
     ) -> tuple[tuple[SegmentRef, ...], bool]:
         """Choose the run of durable segments to merge, and whether it makes a base.
 
@@ -63,7 +66,7 @@ class SegmentChain:
         the newest is small by chance, the run goes on until twice ``longest`` are left.) A run
         that reaches the oldest segment makes a base. Empty when nothing is due.
 
-        A checkpoint of a database is not merged with others, so a run that reaches one goes on to
+        A base of a backend's own is not merged with others, so a run that reaches one goes on to
         the oldest segment. ``held`` segments and all after them are left alone.
         """
         durable = self._durable_prefix(held)
@@ -74,7 +77,7 @@ class SegmentChain:
         while start > 0 and (refs[start - 1].size_bytes <= 2 * run_bytes or start > 2 * longest):
             start -= 1
             run_bytes += refs[start].size_bytes
-        if any(ref.parts for ref in refs[start:]):
+        if any(ref.is_backends_own for ref in refs[start:]):
             start = 0
         if len(refs) - start < 2:
             return (), False
@@ -87,11 +90,9 @@ class SegmentChain:
                 return self.segments[:position]
         return self.segments
 
-    def end_compaction(self, ref: SegmentRef | None) -> None:
-        """Put the merged segment in the place of the run; None when there is nothing to put."""
+    def end_compaction(self, ref: SegmentRef) -> None:
+        """Put the merged segment in the place of the run."""
         run, self.compacting = self.compacting, ()
-        if ref is None:
-            return
         start = self.segments.index(run[0])
         after = self.segments[start + len(run) :]
         self.segments = (*self.segments[:start], Segment(ref.id, ref=ref), *after)

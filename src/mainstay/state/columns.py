@@ -44,6 +44,6 @@ class ColumnsHandle:
         self._thaw = info.value.thaw
 
     def get(self) -> Any:
-        """The accumulators of the key at hand as a row, or None where nothing is kept."""
+        """The accumulators of the current key as a row, or None where nothing is kept."""
         kept = self._read(self._context.key)
         return kept if kept is None or self._thaw is None else self._thaw(kept)

@@ -1,6 +1,6 @@
 """Compaction: the rows of several segments into one, a few key-groups at a time.
 
-This runs beside the loop of a worker, whose state may be much larger than what changes in an epoch.
+This runs in the background of a worker, whose state may be much larger than an epoch's changes.
 So it never holds a whole state, but for the compressed file it makes: nothing large is copied or
 freed at once, for which the loop would have to wait.
 """

@@ -7,7 +7,7 @@
         last_seen = ValueState("timestamp")
 
 A declaration says kind and types. When the job runs, each instance of the function gets a
-handle of the same name and methods in its place, bound to the key of the row at hand; outside
+handle of the same name and methods in its place, bound to the key of the current row; outside
 a running job the methods raise, because there is no key.
 
 Types are Spark DDL strings, ``pyspark.sql.types`` or pyarrow types. Without a type the values
@@ -25,6 +25,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NoReturn, Protocol
 
 from mainstay.errors import GraphError, MainstayError
+from mainstay.own_frames import made_with_own_frames
 from mainstay.spelling import did_you_mean, one_of
 from mainstay.state.freezing import check_map_key
 from mainstay.state.migration import Migration
@@ -52,7 +53,6 @@ class StateInfo:
     map_key: ValueType | None = None
     function: Any = None
     redistribute: str | None = None
-    queryable: bool = False
     ttl: Ttl | None = None
     migrate: Migration | None = None
 
@@ -61,6 +61,7 @@ class StateInfo:
         return self.redistribute is None
 
 
+@made_with_own_frames
 class StateDeclaration:
     """The common part of all declarations."""
 
@@ -73,18 +74,24 @@ class StateDeclaration:
         self,
         value_type: Any = None,
         *,
-        queryable: bool = False,
         ttl: str | float | Ttl | None = None,
         migrate: Callable[[Any], Any] | Migration | None = None,
     ) -> None:
         self.name = "?"
         self.value_type = ValueType.of(value_type)
-        self.queryable = queryable
         self.ttl = Ttl.of(ttl)
         self.migrate = Migration.of(migrate, self.value_type)
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
+
+    def __repr__(self) -> str:
+        settings = {"ttl": self.ttl, "migrate": self.migrate}
+        rest = "".join(f", {name}={value}" for name, value in settings.items() if value is not None)
+        return f"{type(self).__name__}({self._types()}{rest})"
+
+    def _types(self) -> str:
+        return repr(self.value_type.ddl)
 
     def __set__(self, function: Any, value: Any) -> None:
         # There is no __get__, so that reading the attribute finds the handle of the instance.
@@ -104,7 +111,6 @@ class StateDeclaration:
             self.name,
             self.kind,
             self.value_type,
-            queryable=self.queryable,
             ttl=self.ttl,
             migrate=self.migrate,
         )
@@ -112,7 +118,7 @@ class StateDeclaration:
     def _unbound(self, *_: Any) -> NoReturn:
         raise MainstayError(
             f"state {self.name!r} was used outside a running job. State is bound to the key of the "
-            "row at hand: use it inside process(), or test the job with mainstay.testing.run()."
+            "current row: use it inside process(), or test the job with mainstay.testing.run()."
         )
 
 
@@ -133,11 +139,11 @@ class ValueState(StateDeclaration):
         self._unbound()
 
     def get_many(self, keys: Iterable[Any], default: Any = None) -> list[Any]:
-        """The values of many keys of the batch at hand, for functions over batches."""
+        """The values of many keys of the current batch, for functions over batches."""
         self._unbound()
 
     def put_many(self, keys: Iterable[Any], values: Iterable[Any]) -> None:
-        """Store the values of many keys of the batch at hand; None clears. All or none.
+        """Store the values of many keys of the current batch; None clears. All or none.
 
         Both may be lists, numpy arrays or Arrow arrays.
         """
@@ -176,6 +182,7 @@ class ListState(StateDeclaration):
         self._unbound()
 
 
+@made_with_own_frames
 class MapState(StateDeclaration):
     """A map per key, read and written entry by entry. Values may be None, entry keys may not.
 
@@ -190,13 +197,15 @@ class MapState(StateDeclaration):
         key_type: Any = None,
         value_type: Any = None,
         *,
-        queryable: bool = False,
         ttl: str | float | Ttl | None = None,
         migrate: Callable[[Any], Any] | Migration | None = None,
     ) -> None:
-        super().__init__(value_type, queryable=queryable, ttl=ttl, migrate=migrate)
+        super().__init__(value_type, ttl=ttl, migrate=migrate)
         self.map_key_type = ValueType.of(key_type)
         check_map_key(self.map_key_type.arrow)
+
+    def _types(self) -> str:
+        return f"{self.map_key_type.ddl!r}, {self.value_type.ddl!r}"
 
     def info(self) -> StateInfo:
         return replace(super().info(), map_key=self.map_key_type)
@@ -270,6 +279,7 @@ class MapState(StateDeclaration):
         self._unbound()
 
 
+@made_with_own_frames
 class ReducingState(StateDeclaration):
     """One value per key, folded with an associative function as values are added."""
 
@@ -281,11 +291,10 @@ class ReducingState(StateDeclaration):
         value_type: Any,
         function: Callable[[Any, Any], Any],
         *,
-        queryable: bool = False,
         ttl: str | float | Ttl | None = None,
         migrate: Callable[[Any], Any] | Migration | None = None,
     ) -> None:
-        super().__init__(value_type, queryable=queryable, ttl=ttl, migrate=migrate)
+        super().__init__(value_type, ttl=ttl, migrate=migrate)
         self.function = function
 
     def info(self) -> StateInfo:
@@ -301,6 +310,7 @@ class ReducingState(StateDeclaration):
         self._unbound()
 
 
+@made_with_own_frames
 class AggregatingState(StateDeclaration):
     """One accumulator per key; what is added and what is read may be of other types."""
 
@@ -312,7 +322,6 @@ class AggregatingState(StateDeclaration):
         function: AggregateFunction,
         accumulator: Any = None,
         *,
-        queryable: bool = False,
         ttl: str | float | Ttl | None = None,
         migrate: Callable[[Any], Any] | Migration | None = None,
     ) -> None:
@@ -321,7 +330,7 @@ class AggregatingState(StateDeclaration):
                 f"AggregatingState({function!r}, ...): the function comes first, then the type of "
                 f"its accumulator. Write AggregatingState(YourFunction(), {function!r})."
             )
-        super().__init__(accumulator, queryable=queryable, ttl=ttl, migrate=migrate)
+        super().__init__(accumulator, ttl=ttl, migrate=migrate)
         self.function = function
 
     def info(self) -> StateInfo:
@@ -337,6 +346,7 @@ class AggregatingState(StateDeclaration):
         self._unbound()
 
 
+@made_with_own_frames
 class OperatorListState(StateDeclaration):
     """A list per subtask, not per key. Its elements are what a rescale moves.
 

@@ -1,7 +1,7 @@
 """Elements: the values in the rows of a segment, one by one, whatever the kind of the state.
 
-A value has one for each put, a list one for each element, a map one for each entry. Whoever
-converts or drops them sees one flat column, and the rows are put together again around it: a row
+A value has one for each put, a list one for each element, a map one for each entry. A
+conversion or deletion sees one flat column, and the rows are put together again around it: a row
 whose element is gone becomes a deletion, because an older file may still hold it.
 """
 

@@ -40,10 +40,6 @@ class Comparison:
     changes: tuple[str, ...] = ()
     dropped: tuple[str, ...] = ()
 
-    @property
-    def is_same(self) -> bool:
-        return self.problem is None and not self.changes and not self.dropped
-
 
 def compare(stored: pa.DataType, declared: pa.DataType, path: str = "") -> Comparison:
     """How values of one type become values of another."""

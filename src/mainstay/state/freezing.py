@@ -42,7 +42,7 @@ def misfit(value: Any, ddl: str) -> StateTypeError:
 
 
 def freezer(arrow: pa.DataType) -> Freeze:
-    """The function that freezes the values of a (normalised) type; None is none of them."""
+    """The function that freezes the values of a (normalised) type. None itself is refused."""
     ddl = format_type(arrow)
     if pa.types.is_integer(arrow):
         return _integer(arrow.bit_width, ddl)

@@ -64,7 +64,7 @@ def words_of(column: pa.Array) -> Words:
 
 
 def scattered(words: Words, bits: int, round_: int = 0) -> Words:
-    """A number of so many bits for each word: a hash, and in each round another one."""
+    """A number of ``bits`` bits for each word: a hash, and in each round another one."""
     first, second = (_MULTIPLIERS[(round_ + n) % len(_MULTIPLIERS)] for n in range(2))
     product = words.view(np.uint64) * first
     # Once more, or numbers at equal distances would lie close together.

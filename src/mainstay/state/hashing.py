@@ -51,7 +51,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mainstay.errors import GraphError
-from mainstay.schema import array_of
 from mainstay.state.keygroups import check_max_parallelism
 
 Words = npt.NDArray[np.uint64]
@@ -87,14 +86,6 @@ def hash_columns(columns: Sequence[pa.Array]) -> Words:
         hashes += _hash_column(column)
         _mix(hashes)
     return hashes
-
-
-def hash_keys(keys: Sequence[Any], key_type: pa.DataType) -> Words:
-    """The hashes of Python key values; a key of several columns has a struct type and is a tuple.
-
-    Equal to ``hash_columns`` over the columns that hold the same keys.
-    """
-    return hash_columns([array_of(keys, key_type, "the key")])
 
 
 def groups_of(hashes: Words, max_parallelism: int) -> npt.NDArray[np.uint16]:

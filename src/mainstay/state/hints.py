@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NoReturn
 
+from mainstay.spelling import did_you_mean
+
 _INSTEAD = {
     "append": "add(value)",
     "insert": "add(value)",
@@ -24,9 +26,9 @@ class Hinting:
         there_are = [each for each in dir(type(self)) if not each.startswith("_")]
         instead = _INSTEAD.get(name, "")
         is_known = bool(instead) and instead.partition("(")[0] in there_are
-        hint = f"Write {instead}. " if is_known else ""
+        hint = f" Write {instead}." if is_known else did_you_mean(name, there_are)
         raise AttributeError(
-            f"a {self._kind()} has no {name!r}. {hint}It has {', '.join(there_are)}."
+            f"a {self._kind()} has no {name!r}.{hint} It has {', '.join(there_are)}."
         )
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""Keyed state as a function sees it: handles bound to the key of the row at hand.
+"""Keyed state as a function sees it: handles bound to the key of the current row.
 
 The operator sets ``context.key`` once per row; every handle of the operator reads it there.
 Handles check and freeze what they are given and thaw what they return; where the values live is
@@ -38,7 +38,7 @@ ABSENT = object()
 
 
 class KeyContext:
-    """The key of the row at hand, shared by an operator and its handles.
+    """The key of the current row, shared by an operator and its handles.
 
     ``key_type`` is set by the backend; the operator sets keys that are frozen already. ``now_us``
     is the wall clock in microseconds, by which states with a time to live go.
@@ -53,7 +53,7 @@ class KeyContext:
 
 
 class Access(NamedTuple):
-    """The functions of a value state for the key at hand, ready to be called.
+    """The functions of a value state for the current key, ready to be called.
 
     ``add`` folds a value in with the function of the state, where it has one.
     """

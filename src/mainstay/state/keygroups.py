@@ -5,6 +5,9 @@ A key belongs to one of ``max_parallelism`` groups for as long as the job's stat
 ``M`` groups, subtask ``i`` owns the groups from ``ceil(i·M/P)`` to ``floor(((i+1)·M−1)/P)``, and
 group ``g`` is owned by subtask ``floor(g·P/M)``. Both say the same: the ranges are contiguous,
 disjoint, cover every group, and differ in size by at most one.
+
+    >>> [str(range_of(subtask, 3, 128)) for subtask in range(3)]
+    ['0..42', '43..85', '86..127']
 """
 
 from __future__ import annotations
@@ -54,10 +57,6 @@ class KeyGroupRange:
 
     def __str__(self) -> str:
         return f"{self.first}..{self.last}" if self else "none"
-
-    def intersect(self, other: KeyGroupRange) -> KeyGroupRange:
-        """The groups that are in both ranges."""
-        return KeyGroupRange(max(self.first, other.first), min(self.last, other.last))
 
 
 def check_max_parallelism(max_parallelism: int) -> None:

@@ -1,6 +1,6 @@
 """Merging: the rows of several segments of one state into fewer, meaning the same.
 
-All of it is native column work, because it runs beside the loop of the worker. The two rules of
+All of it is native column work, because it runs in the background of a worker. The two rules of
 ``operations`` decide which rows are useless; tombstones go only when the result is a base, since
 before that an older file may still hold what they delete.
 """

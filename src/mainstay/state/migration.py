@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from mainstay.errors import GraphError
+from mainstay.own_frames import made_with_own_frames
 from mainstay.state.values import ValueType
 
 
+@made_with_own_frames
 @dataclass(frozen=True, slots=True)
 class Migration:
     """A function of an old value, used just for values of one stored type.

@@ -23,8 +23,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from mainstay.errors import GraphError
+from mainstay.own_frames import made_with_own_frames
+from mainstay.quantities import seconds
 from mainstay.spelling import did_you_mean
-from mainstay.state.durations import seconds
 from mainstay.state.values import PICKLED, ValueType
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ STAMP, VALUE = "at", "value"
 UPDATES = ("write", "read")
 
 
+@made_with_own_frames
 @dataclass(frozen=True, slots=True)
 class Ttl:
     """How long something is kept, and whether a read counts as well as a write."""

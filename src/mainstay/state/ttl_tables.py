@@ -103,7 +103,7 @@ class TtlValues(TtlTable):
         return Access(get, update, add)
 
     def _touching(self, below: Access) -> Callable[[], Any]:
-        """How the value of the key at hand is read: it lives on, or goes if it has expired."""
+        """How the value of the current key is read: it lives on, or goes if it has expired."""
         now_us, lifetime_us, is_read = self.now_us, self.lifetime_us, self.is_read
 
         def touched() -> Any:
@@ -292,5 +292,5 @@ class Sweeper:
         return True
 
     def stop(self) -> None:
-        """Let go of what a pass holds on to."""
+        """End the pass, and free what it holds."""
         self._steps = None

@@ -3,7 +3,7 @@
 The plan is made before a worker starts, from types alone: a state is the same, is converted
 (``evolution``), is migrated by a function of the job's author (``migration``), or is refused. The
 work is done on columns by the workers as they read, beside their loops; everything that was read
-is then stored anew, so that no chain ever mixes types.
+is then stored again, so that no chain ever mixes types.
 """
 
 from __future__ import annotations

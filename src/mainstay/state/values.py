@@ -44,7 +44,7 @@ class Pickled:
 
 
 class Keys(list[Any]):
-    """Keys that are frozen already: those of the batch at hand, as a function is given them."""
+    """Keys that are frozen already: those of the current batch, as a function is given them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,7 +94,7 @@ class ValueType:
         return is_whole and dtype.kind == "i" and dtype.itemsize * 8 <= self.arrow.bit_width
 
     def _are_frozen(self, values: list[Any]) -> bool:
-        """Whether freezing would change none of them. Asking for all at once costs little."""
+        """Whether all are frozen already. Asking for all at once costs little."""
         kinds = set(map(type, values))
         if kinds == {int} and pa.types.is_integer(self.arrow):
             most: int = (1 << (self.arrow.bit_width - 1)) - 1
@@ -154,7 +154,7 @@ def _thaw_pickled(kept: Any) -> Any:
 
 
 def _thawer(arrow: pa.DataType) -> Freeze | None:
-    """None where the kept form is already nobody's to change."""
+    """None where the kept form is immutable."""
     if pa.types.is_map(arrow):
         item = _thawer(arrow.item_type)
         return lambda kept: {name: _thawed(item, value) for name, value in kept}

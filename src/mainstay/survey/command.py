@@ -11,18 +11,19 @@ from typing import Any
 from rich.console import Console
 
 from mainstay.errors import RestoreError
-from mainstay.runtime.record_list import shown_size as size
+from mainstay.inspect.survey import Directory, KeptEpoch, survey
+from mainstay.inspect.survey_checks import Tell, Verdict, verify_epochs, verify_savepoint
+from mainstay.inspect.survey_condition import condition_of
+from mainstay.inspect.survey_orphans import find_orphans, remove_orphans
+from mainstay.inspect.survey_savepoint import survey_savepoint
+from mainstay.inspect.survey_state import survey_epoch
+from mainstay.quantities import shown_size as size
 from mainstay.snapshot.listing import ListedStorage
 from mainstay.snapshot.manifest import FileRef
 from mainstay.snapshot.object_storage import open_existing
 from mainstay.snapshot.savepoint import UNFINISHED_FILE, is_savepoint, read_savepoint
 from mainstay.snapshot.statistics import read_statistics
-from mainstay.snapshot.survey import Directory, KeptEpoch, survey
-from mainstay.snapshot.survey_checks import Tell, Verdict, verify_epochs, verify_savepoint
-from mainstay.snapshot.survey_condition import condition_of
-from mainstay.snapshot.survey_orphans import find_orphans, remove_orphans
-from mainstay.snapshot.survey_savepoint import survey_savepoint
-from mainstay.snapshot.survey_state import survey_epoch
+from mainstay.spelling import counted
 from mainstay.survey import document, show
 
 Confirm = Callable[[str], bool]
@@ -156,7 +157,7 @@ class _Snapshots(_Report):
     def _parts(self) -> None:
         request, directory = self._request, self._directory
         epoch = None if request.epoch is None else directory.epoch(request.epoch)
-        self._add_directory()
+        self._add_directory(is_all=not self._asks_for_a_part)
         if epoch is not None:
             self._add_epoch(epoch)
         if request.history:
@@ -166,14 +167,24 @@ class _Snapshots(_Report):
         if request.orphans or request.remove_orphans:
             self._add_orphans()
 
-    def _add_directory(self) -> None:
+    @property
+    def _asks_for_a_part(self) -> bool:
+        """Whether something is asked for that is not to be looked for below an overview."""
+        request = self._request
+        asked = (request.verify, request.history, request.orphans, request.remove_orphans)
+        return request.epoch is not None or any(asked)
+
+    def _add_directory(self, *, is_all: bool) -> None:
         condition = condition_of(self._directory, self._now)
         self._is_sound &= not any(self._directory.flaws())
-        self._add(
-            None,
-            document.directory_document(self._place, self._directory, condition),
-            lambda: show.show_directory(self._console, self._place, self._directory, condition),
-        )
+
+        def shown() -> None:
+            show.show_job(self._console, self._place, self._directory, condition)
+            if is_all:
+                show.show_directory(self._console, self._directory)
+
+        found = document.directory_document(self._place, self._directory, condition)
+        self._add(None, found, shown)
 
     def _add_epoch(self, epoch: KeptEpoch) -> None:
         if epoch.manifest is None:
@@ -210,7 +221,7 @@ class _Snapshots(_Report):
             show.show_orphans(self._console, orphans)
         removed = False
         if self._request.remove_orphans and orphans.files:
-            asked = f"{show.count(len(orphans.files), 'file')}, {size(orphans.size_bytes)}"
+            asked = f"{counted(len(orphans.files), 'file')}, {size(orphans.size_bytes)}"
             if orphans.unsure is not None or self._confirm(f"Remove {asked}?"):
                 remove_orphans(self._storage, orphans)
                 removed = True

@@ -10,13 +10,13 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
+from mainstay.inspect.survey import Directory, KeptEpoch
+from mainstay.inspect.survey_checks import Verdict
+from mainstay.inspect.survey_condition import Condition
+from mainstay.inspect.survey_orphans import Orphans
+from mainstay.inspect.survey_state import OperatorSurvey, Spread, StateSurvey
 from mainstay.snapshot.listing import StoredFile
 from mainstay.snapshot.savepoint import Savepoint
-from mainstay.snapshot.survey import Directory, KeptEpoch
-from mainstay.snapshot.survey_checks import Verdict
-from mainstay.snapshot.survey_condition import Condition
-from mainstay.snapshot.survey_orphans import Orphans
-from mainstay.snapshot.survey_state import OperatorSurvey, Spread, StateSurvey
 
 DOCUMENT_FORMAT = 1
 

@@ -6,18 +6,19 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timezone
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from mainstay.runtime.record_list import shown_size as size
+from mainstay.inspect.survey import AttemptSurvey, Directory, KeptEpoch
+from mainstay.inspect.survey_checks import Verdict
+from mainstay.inspect.survey_condition import Condition
+from mainstay.inspect.survey_orphans import Orphans
+from mainstay.inspect.survey_state import OperatorSurvey, Spread, StateSurvey
+from mainstay.quantities import shown_size as size
 from mainstay.snapshot.listing import StoredFile
 from mainstay.snapshot.savepoint import Savepoint
 from mainstay.snapshot.statistics import EpochStatistics
-from mainstay.snapshot.survey import AttemptSurvey, Directory, KeptEpoch
-from mainstay.snapshot.survey_checks import Verdict
-from mainstay.snapshot.survey_condition import Condition
-from mainstay.snapshot.survey_orphans import Orphans
-from mainstay.snapshot.survey_state import OperatorSurvey, Spread, StateSurvey
+from mainstay.spelling import counted as count
+from mainstay.survey.listing import Listing, show_table
 
 _SHOWN_FILES = 20
 
@@ -29,33 +30,32 @@ def when(seconds: float | None) -> str:
     return datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%d %H:%M:%S")
 
 
-def count(number: int, thing: str) -> str:
-    return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
-
-
 # ---------------------------------------------------------------- a job's directory
 
 
-def show_directory(
-    console: Console, place: str, directory: Directory, condition: Condition
-) -> None:
-    """The job, its attempts, its epochs and its savepoints."""
+def show_job(console: Console, place: str, directory: Directory, condition: Condition) -> None:
+    """The job, what has become of it, and what is wrong with its files."""
     begin = directory.begin
     console.print(Text.assemble(("job ", "dim"), (begin.job, "bold"), ("  in ", "dim"), place))
     console.print(
         f"  lineage {begin.lineage!r}, {count(begin.max_parallelism, 'key-group')}, "
         f"{count(len(directory.files), 'file')}, {size(directory.size_bytes)}",
         highlight=False,
+        soft_wrap=True,
     )
     console.print(_condition(condition), highlight=False, soft_wrap=True)
-    console.print(_attempts(directory.attempts()))
+    _show_flaws(console, {flaw.path: flaw.why for _, flaw in directory.flaws()})
+
+
+def show_directory(console: Console, directory: Directory) -> None:
+    """Its attempts, its epochs and its savepoints."""
+    show_table(console, _attempts(directory.attempts()))
     if directory.epochs:
-        console.print(_epochs(directory))
+        show_table(console, _epochs(directory))
     else:
         console.print("no epoch is complete yet")
     if directory.savepoints:
-        console.print(_savepoints(directory))
-    _show_flaws(console, {flaw.path: flaw.why for _, flaw in directory.flaws()})
+        show_table(console, _savepoints(directory))
 
 
 _STYLES = {"finished": "green", "failed": "bold red", "unknown": "yellow"}
@@ -68,32 +68,31 @@ def _condition(condition: Condition) -> Text:
     return Text.assemble("  ", state, f"{at}{reason}")
 
 
-def _attempts(attempts: Iterable[AttemptSurvey]) -> Table:
-    table = _table("Attempts", "attempt>", "begun (UTC)", "restored from", "epochs>", "leader")
+def _attempts(attempts: Iterable[AttemptSurvey]) -> Listing:
+    table = Listing("Attempts", "attempt>", "begun (UTC)", "restored from", "epochs>", "leader")
     for each in attempts:
         begin = each.begin
         origin = (
             f"epoch {begin.restored_from}" if begin.restored_from else begin.origin or "nothing"
         )
         leader = begin.leader[:12]
-        table.add_row(str(begin.attempt), when(each.begun_at), origin, f"{each.epochs:,}", leader)
+        table.add(str(begin.attempt), when(each.begun_at), origin, f"{each.epochs:,}", leader)
     return table
 
 
-def _epochs(directory: Directory) -> Table:
+def _epochs(directory: Directory) -> Listing:
     title = f"Epochs: {len(directory.epochs)} kept of {directory.completed:,} completed"
-    table = _table(
-        title, "epoch>", "attempt>", "taken (UTC)", "size>", "files>", "longest chain>", "", ""
+    table = Listing(
+        title, "epoch>", "attempt>", "taken (UTC)", "size>", "chain>", "files", "lineage"
     )
     for epoch in directory.epochs:
         taken = None if epoch.manifest is None else epoch.manifest.created_at
         known = epoch.manifest is not None
-        table.add_row(
+        table.add(
             str(epoch.epoch),
             str(epoch.record.attempt),
             when(taken),
             size(epoch.size_bytes) if known else "?",
-            f"{len(epoch.files):,}" if known else "?",
             str(epoch.longest_chain) if known else "?",
             _soundness(epoch),
             _standing(epoch),
@@ -104,21 +103,22 @@ def _epochs(directory: Directory) -> Table:
 def _soundness(epoch: KeptEpoch) -> Text:
     if epoch.manifest is None:
         return Text("no manifest", style="bold red")
+    files = f"{len(epoch.files):,}"
     if epoch.flaws:
-        return Text(f"{len(epoch.flaws)} damaged", style="bold red")
-    return Text("all there", style="green")
+        return Text(f"{files}, {len(epoch.flaws)} damaged", style="bold red")
+    return Text.assemble(f"{files}, ", ("all there", "green"))
 
 
 def _standing(epoch: KeptEpoch) -> Text:
     if epoch.is_latest:
         return Text("latest", style="bold")
-    return Text("" if epoch.on_lineage else "beside the lineage", style="dim")
+    return Text("" if epoch.on_lineage else "abandoned", style="dim")
 
 
-def _savepoints(directory: Directory) -> Table:
-    table = _table("Savepoints that were taken", "epoch>", "path")
+def _savepoints(directory: Directory) -> Listing:
+    table = Listing("Savepoints that were taken", "epoch>", "path")
     for each in directory.savepoints:
-        table.add_row(str(each.epoch), each.name)
+        table.add(str(each.epoch), each.name)
     return table
 
 
@@ -132,16 +132,16 @@ def show_history(console: Console, epochs: Sequence[EpochStatistics]) -> None:
         return
     names = ("epoch>", "attempt>", "begun (UTC)", "status", "took>", "size>")
     measured = ("alignment>", "sync>", "async>")
-    table = _table("Epochs that have ended", *names, *measured, "why")
+    table = Listing("Epochs that have ended", *names, *measured, "why")
     for each in epochs:
         times = (each.alignment_s, each.sync_s, each.async_s)
-        table.add_row(
+        table.add(
             *(str(each.epoch), str(each.attempt), when(each.triggered_at), each.status),
             *(f"{each.duration_s:.3f} s", size(each.size_bytes)),
             *(f"{1000 * time:,.1f} ms" for time in times),
             each.reason,
         )
-    console.print(table)
+    show_table(console, table, less=("attempt", "alignment", "sync", "async"))
 
 
 # ---------------------------------------------------------------- what an epoch holds
@@ -168,7 +168,7 @@ def show_operators(console: Console, title: str, operators: Iterable[OperatorSur
     for operator in operators:
         console.print(_heading(operator), highlight=False)
         if operator.states:
-            console.print(_states(operator.states))
+            show_table(console, _states(operator.states), less=(HEAVIEST, SUBTASKS, GROUPS, "kind"))
         _show_flaws(console, {flaw.path: flaw.why for flaw in operator.flaws})
 
 
@@ -189,15 +189,20 @@ def _range(numbers: tuple[int, ...]) -> str:
     return str(low) if low == high else f"{low} to {high}"
 
 
-def _states(states: Iterable[StateSurvey]) -> Table:
-    table = _table(
-        None, "state", "kind", "type", "rows>", "size>",
-        "subtask skew>", "key-group skew>", "heaviest key-groups (rows)",
-    )  # fmt: skip
+HEAVIEST = "heaviest key-groups (rows)"
+SUBTASKS, GROUPS = "subtask skew", "key-group skew"
+
+
+def _states(states: Iterable[StateSurvey]) -> Listing:
+    table = Listing(
+        None, "state", "kind", "type", "rows>", "size>", f"{SUBTASKS}>", f"{GROUPS}>", HEAVIEST
+    )
     for state in states:
-        table.add_row(
+        kind = state.schema.kind.replace("_", " ")
+        is_named = state.by_group is not None or kind.startswith("operator")
+        table.add(
             state.schema.name,
-            state.schema.kind if state.by_group is not None else f"operator {state.schema.kind}",
+            kind if is_named else f"operator {kind}",
             _type(state),
             f"{state.rows:,}",
             size(state.size_bytes),
@@ -269,11 +274,3 @@ def _show_flaws(console: Console, flaws: dict[str, str]) -> None:
     for path, why in flaws.items():
         line = why if why.startswith(path) else f"{path}: {why}"
         console.print(Text(line, style="red"), soft_wrap=True)
-
-
-def _table(title: str | None, *columns: str) -> Table:
-    """A table; a column whose name ends in ``>`` is of numbers."""
-    table = Table(title=title, title_justify="left", title_style="bold", header_style="bold")
-    for name in columns:
-        table.add_column(name.rstrip(">"), justify="right" if name.endswith(">") else "left")
-    return table

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from mainstay.runtime.operators.base import ProcessContext
+from mainstay.runtime.row_context import ProcessContext
 from mainstay.runtime.spec import JobSpec, OperatorSpec
-from mainstay.runtime.stateful import read_chain
 from mainstay.snapshot.checked import read_manifest
 from mainstay.snapshot.commitlog import read_history
 from mainstay.snapshot.manifest import Manifest, OperatorState
 from mainstay.snapshot.storage import Storage
 from mainstay.snapshot.units import with_units
-from mainstay.state.backends.heap import HeapBackend
+from mainstay.state.backends.heap.backend import HeapBackend
 from mainstay.state.declaration import StateInfo
 from mainstay.state.operator import values_in
+from mainstay.state.segments import read_chain
 
 
 def latest_manifest(storage: Storage) -> Manifest | None:
@@ -68,10 +68,10 @@ def _keyed(
     state: str,
     created_at: float,
 ) -> Iterator[tuple[Any, Any]]:
-    for view, backend in restored_backends(storage, job, spec, stored, created_at):
+    for ctx, backend in restored_backends(storage, job, spec, stored, created_at):
         handle = backend.handles[state]
-        for view.key, _ in backend.entries(state):
-            yield view.key, dict(handle.items()) if hasattr(handle, "items") else handle.get()
+        for ctx.key, _ in backend.entries(state):
+            yield ctx.key, dict(handle.items()) if hasattr(handle, "items") else handle.get()
 
 
 def restored_backends(
@@ -85,10 +85,10 @@ def restored_backends(
     assert spec.key is not None
     keyed = [info for info in spec.states if info.is_keyed]
     for subtask in stored.subtasks:
-        view = ProcessContext(spec.uid, subtask.subtask, stored.parallelism)
-        view.now_us = lambda: int(created_at * 1_000_000)
-        backend = HeapBackend(keyed, spec.key.type, job.max_parallelism, view)
+        ctx = ProcessContext(spec.uid, subtask.subtask, stored.parallelism)
+        ctx.now_us = lambda: int(created_at * 1_000_000)
+        backend = HeapBackend(keyed, spec.key.type, job.max_parallelism, ctx)
         for table in read_chain(storage, subtask.chain):
             for _ in backend.apply(table):
                 continue
-        yield view, backend
+        yield ctx, backend

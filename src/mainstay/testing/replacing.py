@@ -16,7 +16,7 @@ from mainstay.api.data_sources import is_data_source
 from mainstay.api.environment import Environment
 from mainstay.api.stream import Stream
 from mainstay.api.watermark import Watermark
-from mainstay.connectors.malformed import malformed_type
+from mainstay.connectors.formats.malformed import malformed_type
 from mainstay.errors import GraphError, MainstayError
 from mainstay.runtime.connector import Source
 from mainstay.schema import format_schema

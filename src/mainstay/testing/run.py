@@ -19,15 +19,13 @@ from mainstay.api.environment import Environment
 from mainstay.api.graph import of_its_own
 from mainstay.connectors.memory import Memory, Rows
 from mainstay.errors import GraphError
-from mainstay.plan.chained import chain
+from mainstay.own_frames import own_frames
+from mainstay.plan import nodes
 from mainstay.plan.check import check_graph
 from mainstay.plan.logical import LogicalGraph, LogicalOperator
-from mainstay.plan.physical import expand
+from mainstay.plan.planning import plan_of
 from mainstay.runtime.connector import Source
-from mainstay.runtime.epochs import EpochRecord
-from mainstay.runtime.operators.rows import Make
-from mainstay.runtime.operators.sink import SinkOperator
-from mainstay.runtime.operators.source import SourceOperator
+from mainstay.runtime.coordinator.epochs import EpochRecord
 from mainstay.runtime.options import JobOptions, RestartOptions, SnapshotOptions
 from mainstay.runtime.record_list import RecordList
 from mainstay.runtime.spec import JobSpec, Tuning
@@ -82,6 +80,7 @@ class Result:
         return RecordList("attempts", self.simulation.attempts)
 
 
+@own_frames
 def run(
     build: Callable[[Environment], Any],
     inputs: Mapping[str, Source] | None = None,
@@ -135,7 +134,7 @@ def _run_once(
 ) -> Result:
     graph, sinks = replaced(environment.graph(), inputs)
     check_graph(graph)
-    job = expand(chain(graph))
+    job = plan_of(graph)
     failures = settings.crashes + settings.storage_faults + 1
     slice_rows = min(batch_rows, 16)
     options = JobOptions(
@@ -149,7 +148,7 @@ def _run_once(
     )
     storage = MemoryStorage()
     simulation = Simulation(
-        job, options, settings, storage, clock, plan_at=lambda n: expand(chain(graph.at(n)))
+        job, options, settings, storage, clock, plan_at=lambda n: plan_of(graph.at(n))
     )
     simulation.run()
     if simulation.coordinator.error is not None:
@@ -166,7 +165,7 @@ def replaced(
     for operator in graph.operators:
         if operator.is_sink:
             sink = sinks[operator.uid] = make_sink()
-            operator = replace(operator, factory=Make(SinkOperator, (sink,)), sink=sink)
+            operator = replace(operator, node=nodes.Sink(sink))
         elif operator.uid in inputs:
             taken = [other.source for other in operators]
             operator = _with_source(operator, of_its_own(inputs[operator.uid], taken))
@@ -182,7 +181,7 @@ def replaced(
 
 
 def _with_source(operator: LogicalOperator, source: Source) -> LogicalOperator:
-    if operator.source is None:
+    if not isinstance(operator.node, nodes.Source):
         raise GraphError(f"inputs names {operator.uid!r}, which is no source.")
     if not isinstance(source, Source):
         raise GraphError(
@@ -196,6 +195,4 @@ def _with_source(operator: LogicalOperator, source: Source) -> LogicalOperator:
             f"{format_schema(source.schema)!r}, the job's source has "
             f"{format_schema(operator.schema)!r}."
         )
-    assert isinstance(operator.factory, Make)
-    arguments = (source, *operator.factory.arguments[1:])
-    return replace(operator, factory=Make(SourceOperator, arguments), source=source)
+    return replace(operator, node=replace(operator.node, source=source))

@@ -2,8 +2,9 @@
 
 Coordinator and workers are the real ones. The scheduler delivers messages in any order that
 keeps each pair's own, runs background work and reports its end at any later time, lets time pass,
-crashes workers and coordinators at any step, and lets the workers of an ended attempt, and leaders
-that were replaced, live on beside those that follow. The same seed gives the same run.
+crashes workers and coordinators at any step, hands the lead over, and lets the workers of an ended
+attempt, and leaders that were replaced, live on beside those that follow. The same seed gives the
+same run.
 
 ::
 
@@ -24,18 +25,19 @@ from typing import Any
 import cloudpickle
 
 from mainstay.errors import RAISED, FencedError
-from mainstay.runtime.coordinator import Coordinator
-from mainstay.runtime.epochs import EpochRecord
+from mainstay.runtime.coordinator.coordinator import Coordinator
+from mainstay.runtime.coordinator.epochs import EpochRecord
+from mainstay.runtime.deployment import Deployment
 from mainstay.runtime.messages import Attempt, WorkerFailed
 from mainstay.runtime.options import JobOptions
 from mainstay.runtime.ports import COORDINATOR, Ports
 from mainstay.runtime.spec import JobSpec
-from mainstay.runtime.status import AttemptRecord
-from mainstay.runtime.tracebacks import reportable
-from mainstay.runtime.worker import Deployment, Worker
+from mainstay.runtime.status import AttemptRecord, EpochStatus
+from mainstay.runtime.worker.worker import Worker
 from mainstay.snapshot.memory_storage import MemoryStorage
 from mainstay.snapshot.storage import Storage
 from mainstay.testing.faults import FaultyStorage
+from mainstay.tracebacks import reportable
 
 Address = tuple[int, int]
 """An attempt and the number of a worker; the coordinator's is (0, COORDINATOR)."""
@@ -49,6 +51,8 @@ class SimulationSettings:
 
     Savepoints and rescales, to each of the parallelisms that are given, are asked for at steps that
     the seed decides, among those in which crashes happen. A stop is asked for from its step on.
+    ``terms`` is how often another process is elected; the leader before hears of it at once, or
+    late.
     """
 
     seed: int = 0
@@ -65,6 +69,7 @@ class SimulationSettings:
     stop_at_step: int | None = None
     stop_with_savepoint: bool = False
     drain: bool = False
+    terms: int = 0
 
 
 class StuckError(AssertionError):
@@ -97,6 +102,8 @@ class _Process:
     idle: bool = False
     dies_at_step: int | None = None
     worker: Worker | None = None
+    hears_late: bool = False
+    """Whether it is told at its end that another process leads."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -165,6 +172,8 @@ class Simulation:
         """The savepoint that the job was stopped with."""
         self.refusals: list[str] = []
         """Why requests were not done."""
+        self.failures: list[Exception] = []
+        """What workers raised: the job was restarted after each."""
         self.random = Random(settings.seed)
         self.clock = clock or SimulatedClock()
         self.storage = storage
@@ -190,6 +199,8 @@ class Simulation:
         self._old_leaders: list[tuple[_Process, Coordinator]] = []
         self._lives_on = Random(f"leaders-{settings.seed}")
         self._places_asked = 0
+        self._terms = Random(f"terms-{settings.seed}")
+        self._elections = sorted(self._terms.randrange(horizon) for _ in range(settings.terms))
         self._start_leader()
 
     # ------------------------------------------------------------ processes
@@ -207,7 +218,7 @@ class Simulation:
     def _open(self, place: str) -> Storage:
         return self.places.setdefault(place, MemoryStorage())
 
-    def _start_leader(self) -> None:
+    def _start_leader(self, *, succeeds: bool = False) -> None:
         self.leader = _Process(_LEADER)
         self._processes[_LEADER] = self.leader
         self.coordinator = Coordinator(
@@ -216,6 +227,7 @@ class Simulation:
             self._ports(self.leader),
             _Cluster(self, self.leader),
             self._token,
+            succeeds=succeeds,
         )
         self.coordinators.append(self.coordinator)
         self.coordinator.start()
@@ -271,10 +283,27 @@ class Simulation:
         else:
             self._note("crash coordinator")
             self._replace_leader()
-            for process in self._workers():
-                if process.dies_at_step is None:
-                    process.dies_at_step = self.steps + self.random.randrange(400)
-            self._start_leader_again()
+            self._end_workers_some_time(self.random)
+            self._start_leader(succeeds=True)
+
+    def _end_workers_some_time(self, random: Random) -> None:
+        for process in self._workers():
+            if process.dies_at_step is None:
+                process.dies_at_step = self.steps + random.randrange(400)
+
+    def _elect_another(self) -> None:
+        """Another process leads from now on."""
+        self._note("another process is elected")
+        self.leader.dies_at_step = self.steps + self._terms.randrange(3000)
+        if self._terms.random() < 0.5:
+            self.leader.hears_late = True
+        else:
+            self.coordinator.depose()
+            if not self.coordinator.is_replaced:
+                return  # it was about to say that the job is over
+        self._end_workers_some_time(self._terms)
+        self._old_leaders.append((self.leader, self.coordinator))
+        self._start_leader(succeeds=True)
 
     def _replace_leader(self) -> None:
         """The leader dies, or is cut off: nobody hears it and it hears nobody, but it goes on."""
@@ -290,17 +319,12 @@ class Simulation:
         for process, coordinator in list(self._old_leaders):
             assert process.dies_at_step is not None
             if self.steps >= process.dies_at_step:
+                if process.hears_late:
+                    coordinator.depose()
                 process.alive = False
                 self._old_leaders.remove((process, coordinator))
             elif self._lives_on.random() < 0.1:
                 coordinator.tick()
-
-    def _start_leader_again(self) -> None:
-        # The new leader goes on from whatever the log says, or begins as the first one did.
-        if self.storage.list("log/"):
-            restore = replace(self._options.restore, start="latest-or-new")
-            self._options = replace(self._options, restore=restore)
-        self._start_leader()
 
     # ------------------------------------------------------------ requests
 
@@ -362,6 +386,12 @@ class Simulation:
         if may_crash and self._crashes and self.steps >= self._crashes[0]:
             self._crashes.pop(0)
             self._crash_something()
+        # One that has not begun would take the job back from its successor, which is not elected
+        # again here.
+        may_elect = may_crash and bool(self.coordinator.attempts)
+        if may_elect and self._elections and self.steps >= self._elections[0]:
+            self._elections.pop(0)
+            self._elect_another()
         self._bury()
         choices: list[Callable[[], None]] = []
         if any(self._links.values()):
@@ -385,7 +415,7 @@ class Simulation:
 
     def _stop_if_asked(self) -> None:
         wanted = self.settings.stop_after_epochs
-        complete = [r for r in self.coordinator.records if r.status == "complete"]
+        complete = [r for r in self.coordinator.records if r.status == EpochStatus.COMPLETE]
         if wanted is not None and len(complete) >= wanted:
             self._note("cancel")
             self.coordinator.cancel()
@@ -430,6 +460,7 @@ class Simulation:
 
     def _fail(self, process: _Process, error: Exception) -> None:
         self._note(f"worker {process.address} failed: {error!r}")
+        self.failures.append(error)
         failed = WorkerFailed(Attempt(process.address[0]), process.address[1], error)
         self._ports(process).send(COORDINATOR, failed)
         self._kill(process)

@@ -2,7 +2,7 @@
 
 They are made on the driver. The workers' pair and the public half of the hub's travel to the
 workers inside the Spark job; the hub's secret stays where it is. Every socket is encrypted with
-CURVE, and a listening one accepts only keys it knows: whoever has none can neither read nor send.
+CURVE, and a listening one accepts only keys it knows: without one nobody can read or send.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A watch on a connection: tells when it has ended, or was refused.
 
 ZeroMQ connects again by itself, but what was under way is lost then, and nobody would know. A
-connection of an attempt therefore ends once: whoever sees it end gives up.
+connection of an attempt therefore ends once: a process that sees it end gives up.
 """
 
 from __future__ import annotations

@@ -21,8 +21,7 @@ from mainstay.drive.handle import JobHandle
 from mainstay.drive.processes import ProcessLauncher
 from mainstay.drive.remote_job import RemoteJob
 from mainstay.drive.scaling import Scaling
-from mainstay.plan.chained import chain
-from mainstay.plan.physical import expand
+from mainstay.plan.planning import plan_of
 from mainstay.runtime.options import JobOptions, RestartOptions, RestoreOptions, SnapshotOptions
 from mainstay.snapshot.object_storage import open_storage
 from tests.services.kafka import KafkaBroker
@@ -86,7 +85,7 @@ class Pipeline:
         numbered = ids.key_by("k").process(Numbered(), "k long, id long, n long", uid="numbered")
         numbered.sink(sink or self.sink(), uid="out")
         spec, graph = environment.plan(), environment.graph()
-        scaling = Scaling(parallelism, lambda other: expand(chain(graph.at(other))))
+        scaling = Scaling(parallelism, lambda other: plan_of(graph.at(other)))
         options = JobOptions(
             "pipeline",
             "pipeline",

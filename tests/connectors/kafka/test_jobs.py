@@ -21,8 +21,8 @@ from tests.services.kafka import KafkaBroker
 
 pytestmark = [pytest.mark.services, pytest.mark.xdist_group("kafka")]
 
-SEND_STEP = "mainstay.connectors.kafka_channel:Channel._send"
-COMMIT_STEP = "mainstay.connectors.kafka_channel:Channel._commit"
+SEND_STEP = "mainstay.connectors.kafka.channel:Channel._send"
+COMMIT_STEP = "mainstay.connectors.kafka.channel:Channel._commit"
 
 
 @pytest.fixture

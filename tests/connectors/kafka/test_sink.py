@@ -14,7 +14,7 @@ pytest.importorskip("confluent_kafka")
 
 from mainstay.connectors import SinkContext
 from mainstay.connectors.kafka import ArrowIpc, Json, KafkaSink, Raw
-from mainstay.connectors.kafka_channel import Channel
+from mainstay.connectors.kafka.channel import Channel
 from mainstay.errors import FencedError, GraphError, SinkError
 from tests.drive.ledger import await_until
 from tests.services.kafka import KafkaBroker
@@ -170,7 +170,7 @@ def test_without_transactions_rows_are_written_as_they_come(
 def test_what_a_broker_refuses_is_an_error_that_says_what_to_do(
     broker: KafkaBroker, topic: MakeTopic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mainstay.connectors.kafka_client.UNKNOWN_S", 0.5)
+    monkeypatch.setattr("mainstay.connectors.kafka.client.UNKNOWN_S", 0.5)
     small = topic(max_message_bytes="1000")
     worker = Worker(broker, small, 1, value=ArrowIpc())
     with pytest.raises(SinkError, match=r"MSG_SIZE_TOO_LARGE.*max\.message\.bytes of the topic"):
@@ -202,7 +202,7 @@ def test_a_delivery_that_takes_longer_than_its_transaction_may_is_an_error_that_
 
 
 def test_a_broker_out_of_reach_is_no_error_of_the_sink(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mainstay.connectors.kafka_client.ANSWER_S", 0.5)
+    monkeypatch.setattr("mainstay.connectors.kafka.client.ANSWER_S", 0.5)
     sink = KafkaSink("127.0.0.1:1", "t")
     writer = sink.open(SinkContext("out", 0, 1, "job"))
     write(writer, pa.record_batch({"id": [1]}))

@@ -277,15 +277,15 @@ def test_a_record_that_does_not_fit_can_stay_in_its_place_however_polls_cut(
 def test_a_topic_that_there_is_not_is_an_error(
     broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mainstay.connectors.kafka_client.UNKNOWN_S", 0.5)
+    monkeypatch.setattr("mainstay.connectors.kafka.client.UNKNOWN_S", 0.5)
     source = KafkaSource(broker.servers, "no-such-topic", value=NUMBERS)
     with pytest.raises(SourceError, match=r"'no-such-topic'.*Create the topic"):
         source.plan(frozenset())
 
 
 def test_a_broker_out_of_reach_is_no_error_of_the_source(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mainstay.connectors.kafka_client.ANSWER_S", 0.5)
-    monkeypatch.setattr("mainstay.connectors.kafka_reader.ANSWER_S", 0.5)
+    monkeypatch.setattr("mainstay.connectors.kafka.client.ANSWER_S", 0.5)
+    monkeypatch.setattr("mainstay.connectors.kafka.reader.ANSWER_S", 0.5)
     source = KafkaSource("127.0.0.1:1", "t", value=NUMBERS)
     with pytest.raises(ConnectionError, match="'t'"):
         source.plan(frozenset())

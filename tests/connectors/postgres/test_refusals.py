@@ -10,8 +10,8 @@ import pytest
 
 from mainstay.connectors import Order, SinkContext, UnavailableError
 from mainstay.connectors.postgres import PostgresSink, PostgresSource, PostgresUpsertSink
-from mainstay.connectors.postgres_refusals import AWAY, FINAL_AMONG
-from mainstay.connectors.postgres_session import Server
+from mainstay.connectors.postgres.refusals import AWAY, FINAL_AMONG
+from mainstay.connectors.postgres.session import Server
 from mainstay.errors import JobFailedError, SinkError, SourceError
 from mainstay.schema import rows_to_batch, to_schema
 from tests.connectors.postgres.test_sink import job_into

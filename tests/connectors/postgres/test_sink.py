@@ -18,8 +18,8 @@ import pytest
 
 import mainstay as ms
 from mainstay.connectors import SinkContext, SinkRecovery, SinkWriter
-from mainstay.connectors.postgres_sink import KEPT, PRUNE_EVERY, PostgresSink
-from mainstay.connectors.transactions import TransactionId, owner_of
+from mainstay.connectors.bases.transactions import TransactionId, owner_of
+from mainstay.connectors.postgres.sink import KEPT, PRUNE_EVERY, PostgresSink
 from mainstay.errors import FencedError, GraphError, RestoreError, SinkError
 from mainstay.schema import rows_to_batch, to_schema
 from tests.drive.ledger import PATIENCE_S, Ids, await_until, complete_epochs

@@ -15,7 +15,7 @@ import pytest
 import mainstay as ms
 from mainstay.connectors import Memory, SplitReader
 from mainstay.connectors.postgres import PostgresSource, read_schema
-from mainstay.connectors.postgres_horizon import SOON_S, Horizon
+from mainstay.connectors.postgres.horizon import SOON_S, Horizon
 from mainstay.errors import GraphError, SourceError
 from mainstay.schema import batch_to_rows, format_schema, row_class
 from tests.drive.ledger import PATIENCE_S, await_until, complete_epochs

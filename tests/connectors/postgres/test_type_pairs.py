@@ -16,8 +16,8 @@ import pytest
 
 from mainstay.connectors import Order, SinkContext
 from mainstay.connectors.postgres import PostgresSink, PostgresUpsertSink
-from mainstay.connectors.postgres_columns import Column, check_columns, columns_of
-from mainstay.connectors.postgres_session import Server
+from mainstay.connectors.postgres.columns import Column, check_columns, columns_of
+from mainstay.connectors.postgres.session import Server
 from mainstay.errors import SinkError, SourceError
 from mainstay.schema import rows_to_batch, to_schema
 from tests.connectors.postgres.test_encodings import append, read_all

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from mainstay.connectors import Order, SinkContext, SinkRecovery
-from mainstay.connectors.idempotent import Upserter
-from mainstay.connectors.postgres_upsert import PostgresUpsertSink
+from mainstay.connectors.bases.idempotent import Upserter
+from mainstay.connectors.postgres.upsert import PostgresUpsertSink
 from mainstay.errors import GraphError, SinkError
 from mainstay.schema import rows_to_batch, to_schema
 from tests.drive.ledger import KEYS, PATIENCE_S, Ids, await_until, complete_epochs

@@ -17,6 +17,7 @@ import pytest
 import mainstay as ms
 from mainstay.connectors import Memory
 from mainstay.errors import GraphError, JobFailedError
+from mainstay.plan.planning import plan_of
 from mainstay.schema import format_schema
 from mainstay.testing import Result, rows, run
 
@@ -104,6 +105,35 @@ def test_a_union_has_a_combiner_beside_each_of_its_senders() -> None:
     assert latest(result) == {key: (key, 80) for key in "abcde"}
     combiners = [task.id for task, spec in result.job.operators() if spec.name == "combine"]
     assert combiners == ["one", "other"]
+
+
+@pytest.mark.parametrize(("built", "runs_at"), [(1, 8), (8, 1)])
+def test_combiners_are_those_of_the_parallelism_that_a_job_runs_with(
+    built: int, runs_at: int
+) -> None:
+    env = ms.Environment(parallelism=built)
+    keyed = env.source(rows(SCHEMA, VALUES), uid="in").key_by("k")
+    keyed.aggregate(c=ms.count(), uid="a").sink(Memory(), uid="out")
+    names = [spec.name for _, spec in plan_of(env.graph().at(runs_at)).operators()]
+    assert names.count("combine") == (runs_at > 1)
+
+
+def test_a_combiner_takes_no_uid_that_an_operator_has() -> None:
+    env = ms.Environment(parallelism=2)
+    keyed = env.source(rows(SCHEMA, VALUES), uid="in").key_by("k")
+    keyed.aggregate(c=ms.count(), uid="combine-1").sink(Memory(), uid="out")
+    uids = [spec.uid for _, spec in plan_of(env.graph()).operators()]
+    assert uids == ["in", "combine-2", "combine-1", "out"]
+
+
+@pytest.mark.parametrize("rescales", [[1, 3, 1], [3, 1, 3]])
+def test_aggregates_are_exact_while_combiners_come_and_go(rescales: list[int]) -> None:
+    def job(env: ms.Environment) -> None:
+        keyed = env.source(rows(SCHEMA, VALUES, splits=3), uid="in").key_by("k")
+        keyed.aggregate(c=ms.count(), uid="a").sink(Memory(), uid="out")
+
+    result = run(job, parallelism=rescales[-1], rescales=rescales, crashes=2, seed=5)
+    assert latest(result) == {key: (key, 40) for key in "abcde"}
 
 
 @pytest.mark.parametrize("keys", [[None, None, 3], [1 << 60, 5, 1 << 60], [0, 0, -1]])

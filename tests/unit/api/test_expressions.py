@@ -215,8 +215,8 @@ def test_python_that_would_be_misread_is_refused_with_the_remedy(
 @pytest.mark.parametrize(
     ("use", "said"),
     [
-        (lambda s: s.filter(col("amuont") > 5), r"'amuont'; .*name, amount.*mean 'amount'"),
-        (lambda s: s.key_by(col("nam")), r"'nam'; .*name, amount.*mean 'name'"),
+        (lambda s: s.filter(col("amuont") > 5), r"'amuont'; .*'name', 'amount'.*mean 'amount'"),
+        (lambda s: s.key_by(col("nam")), r"'nam'; .*'name', 'amount'.*mean 'name'"),
         (lambda s: s.filter(col("name.x") == 1), r"column 'name'.*there is no column 'x'"),
         (lambda s: s.filter(col("amount") + 1), r"cannot filter|boolean"),
         (lambda s: s.filter(col("name") > 5), r"name > 5.*cannot be evaluated.*cast"),
@@ -239,3 +239,11 @@ def test_an_expression_of_pyspark_is_refused_with_ours() -> None:
     for use in (stream.filter, stream.key_by, lambda c: stream.filter(ms.col("amount") > c)):
         with pytest.raises(GraphError, match=r"PySpark.*ms\.col"):
             use(column())
+
+
+def test_a_text_is_cast_to_a_whole_number_by_its_decimal_digits() -> None:
+    as_long = col("s").cast("long")
+    assert of(as_long, (*FULL[:3], "12", *ROW[4:])) == 12
+    assert of(as_long, NULLS) is None
+    with pytest.raises(pa.ArrowInvalid, match="hexadecimal 0x10"):
+        of(as_long, (*FULL[:3], "0x10", *ROW[4:]))

@@ -146,6 +146,10 @@ def put(self: Any, row: Any, ctx: Any) -> Any:
     self.n.put(1)
 
 
+def misspelt(self: Any, row: Any, ctx: Any) -> Any:
+    self.n.updte(1)
+
+
 def handed_out(self: Any, row: Any, ctx: Any) -> Any:
     yield ctx.key, self.n
 
@@ -156,6 +160,7 @@ def handed_out(self: Any, row: Any, ctx: Any) -> Any:
         (assigned, r"Counts\.n is a ValueState.*Write self\.n\.update\(value\) to change it"),
         (appended, r"a ListState has no 'append'\. Write add\(value\)\."),
         (put, r"a ValueState has no 'put'\. Write update\(value\)\."),
+        (misspelt, r"a ValueState has no 'updte'\. Did you mean 'update'\? It has "),
         (handed_out, r"a ValueState; get\(\) gives its value"),
     ],
 )

@@ -19,7 +19,7 @@ import pytest
 
 import mainstay as ms
 from mainstay.connectors import Files, Memory, Polled, Rows, Source, Split, SplitReader
-from mainstay.drive import handle
+from mainstay.drive import job_thread
 from mainstay.errors import HistoryExistsError, SourceError, UserFunctionError
 from mainstay.schema import to_schema
 
@@ -319,7 +319,7 @@ def test_a_bounded_job_waits_for_a_target_that_is_away_and_says_so(
 
 
 def test_cancelling_waits_for_no_target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(handle, "THREADS_END_S", 0.1)
+    monkeypatch.setattr(job_thread, "THREADS_END_S", 0.1)
     sink = Silent()
     job = start_into(sink, tmp_path)
     assert _events[sink.asked].wait(PATIENCE_S)

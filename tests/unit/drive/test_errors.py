@@ -1,4 +1,4 @@
-"""What is seen of an error in a job that runs in this process: at once, with its reason."""
+"""How a job fails: at once or after attempts, with the author's own traceback."""
 
 from __future__ import annotations
 
@@ -8,53 +8,17 @@ import re
 import signal
 import subprocess
 import sys
-import threading
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import mainstay as ms
-from mainstay.connectors import Files, Memory, Rows
+from mainstay.connectors import Files, Memory
 from mainstay.connectors import Sequence as Numbers
 from mainstay.errors import JobFailedError, SourceError, UserFunctionError
-
-PATIENCE_S = 30.0
-RETRY = ms.Restart(max_failures=2, backoff="1ms")
-
-
-def await_true(job: Any, is_true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not is_true():
-        assert time.monotonic() < deadline, f"the job is {job.wait(0)}"
-        threading.Event().wait(0.005)
-
-
-class Plain(ms.KeyedProcess):
-    def process(self, row: Any, ctx: Any) -> Any:
-        return ctx.key, row.n
-
-
-def start(directory: Path, function: Any, sink: Any = None, **settings: Any) -> Any:
-    settings.setdefault("snapshots", ms.Snapshots(directory, every="20ms"))
-    env = ms.Environment(spark="embedded", **settings)
-    rows = env.source(Rows("k long, n long", [(n % 3, n) for n in range(30)]), uid="in")
-    keyed = rows.key_by("k").process(function, "k long, n long", uid="function")
-    keyed.sink(sink or Memory(), uid="out")
-    return env.start("errors")
-
-
-class Raising(Plain):
-    def process(self, row: Any, ctx: Any) -> Any:
-        self.look_up(row)
-
-    def look_up(self, row: Any) -> None:
-        try:
-            {}[row.n]
-        except KeyError as error:
-            raise LookupError("no such order") from error
+from tests.unit.drive.failing import PATIENCE_S, RETRY, Plain, Raising, await_true, start
 
 
 class FailingOpen(Plain):
@@ -150,88 +114,6 @@ def test_a_function_that_raises_no_exception_fails_like_any_other(
     with pytest.raises(UserFunctionError, match=type(raised).__name__) as caught:
         job.wait(PATIENCE_S)
     assert caught.value.uid == "function"
-
-
-# ---------------------------------------------------------------- what is seen meanwhile
-
-
-class OnceAWhile(Plain):
-    """Raises until it is told that it may work, in every attempt."""
-
-    healed = threading.Event()
-
-    def process(self, row: Any, ctx: Any) -> Any:
-        if not OnceAWhile.healed.is_set():
-            raise LookupError("no such order")
-        return super().process(row, ctx)
-
-    def __reduce__(self) -> Any:
-        return OnceAWhile, ()
-
-
-def test_a_failed_attempt_is_seen_everywhere_until_the_job_makes_progress(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    OnceAWhile.healed.clear()
-    restart = ms.Restart(max_failures=1, backoff="1s")
-    job = start(tmp_path, OnceAWhile(), restart=restart)
-    await_true(job, lambda: job.status == "restarting")
-    status = job.wait(0)
-    assert status == "restarting"
-    assert {status: 1}["restarting"] == 1
-    (problem,) = job.problems()
-    reason = "LookupError: no such order"
-    for text in (str(problem), str(status), f"{status}", repr(status), caplog.text):
-        assert reason in text
-        assert "attempt 1 failed: operator 'function', subtask" in text
-        assert "attempt 2 " in text
-        assert "from the beginning" in text
-    (warning,) = [record for record in caplog.records if record.levelno == logging.WARNING]
-    assert "\n    raise LookupError" in warning.getMessage(), "the author's own frames"
-    OnceAWhile.healed.set()
-    assert job.wait(PATIENCE_S) == "finished"
-    assert job.problems() == []
-    assert str(job.wait()) == "finished"
-
-
-def test_the_last_failure_says_why_nothing_more_is_tried(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    job = start(tmp_path, Raising())
-    with pytest.raises(UserFunctionError):
-        job.wait(PATIENCE_S)
-    (line,) = caplog.messages
-    assert line.endswith(
-        "LookupError: no such order; it is not tried again, because it is to have no restarts "
-        "(restart=Restart() gives it some)"
-    )
-
-
-def test_a_warning_is_seen_without_any_configuration_of_logging(tmp_path: Path) -> None:
-    program = f"""
-import mainstay as ms
-from mainstay.connectors import Memory, Rows
-
-class Raising(ms.Process):
-    def process(self, row, ctx):
-        raise LookupError("no such order")
-
-env = ms.Environment(spark="embedded", parallelism=1, snapshots=ms.Snapshots({str(tmp_path)!r}),
-                     restart=ms.Restart(max_failures=1, backoff="1ms"))
-rows = env.source(Rows("n long", [(1,)]), uid="in")
-rows.process(Raising(), "n long", uid="function").sink(Memory(), uid="out")
-env.start("plain").wait()
-"""
-    script = tmp_path / "plain.py"
-    script.write_text(program)
-    ended = subprocess.run([sys.executable, str(script)], capture_output=True, text=True)
-    told = ended.stderr
-    assert ended.returncode == 1
-    assert "job 'plain': attempt 1 failed: operator 'function', subtask 0: LookupError" in told
-    assert "attempt 2 begins in 0.0 s, from the beginning" in told
-    assert told.rstrip().endswith("LookupError: no such order")
-    assert "mainstay/runtime" not in told, "the frames of the runtime are not shown"
-    assert told.count('raise LookupError("no such order")') == 2
 
 
 # ---------------------------------------------------------------- the author's own traceback
@@ -335,7 +217,9 @@ def test_a_function_that_cannot_be_closed_is_told_of_and_harms_nothing(
 
     assert start(tmp_path, Clinging(), parallelism=2).wait(PATIENCE_S) == "finished"
     assert closed == ["closed"] * 2
-    assert "operator 'function', subtask 1, in close(): OSError: still in use" in caplog.text
+    (line,) = [message for message in caplog.messages if "still in use" in message]
+    assert "operator 'function', subtask 0, in close(): OSError: still in use" in line
+    assert line.endswith("The same was raised on 2 subtasks.")
 
 
 # ---------------------------------------------------------------- what is told of it all

@@ -30,6 +30,28 @@ def test_a_problem_is_logged_when_it_begins_and_when_it_is_over(
     ]
 
 
+def late(subtask: int, epoch: int, waited_s: float) -> Problem:
+    subject, what = f"'totals', subtask {subtask},", f"has held up epoch {epoch}"
+    return Problem(subject, what, "it is slow", waited_s, comes_and_goes=True)
+
+
+def test_what_comes_and_goes_is_logged_once_and_is_over_when_it_stays_away(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    times = iter([0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 30.0])
+    log = ProblemLog("totals", clock=lambda: next(times))
+    slow = Problem("'totals', subtask 1,", "has taken 10 ms a row", "", 6.0, comes_and_goes=True)
+    seen = ([late(1, 3, 5)], [], [late(1, 4, 5), slow], [late(1, 5, 7)], [], [late(1, 6, 9)], [])
+    for problems in seen:
+        log.update(problems)
+    assert caplog.messages == [
+        "job 'totals': 'totals', subtask 1, has held up epoch 3 for 5 s: it is slow",
+        "job 'totals': 'totals', subtask 1, has taken 10 ms a row for 6 s",
+        "job 'totals', no longer: 'totals', subtask 1, has held up epoch 6 for 9 s: it is slow",
+        "job 'totals', no longer: 'totals', subtask 1, has taken 10 ms a row for 6 s",
+    ]
+
+
 class Forgetful(ms.KeyedProcess):
     """Says nothing of what it counts."""
 

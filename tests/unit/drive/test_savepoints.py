@@ -112,7 +112,7 @@ def test_an_operator_with_a_parallelism_of_its_own_keeps_it(tmp_path: Path) -> N
     assert {o.parallelism for o in at_two.operators if o.name == "reduce"} == {2}
 
 
-@pytest.mark.parametrize("parallelism", [0, 129, "2"])
+@pytest.mark.parametrize("parallelism", [0, 129, "2", None, True])
 def test_a_rescale_to_what_cannot_be_changes_nothing(tmp_path: Path, parallelism: Any) -> None:
     job = start(tmp_path, opened(), Telling())
     with pytest.raises(GraphError, match=r"rescale\(.*parallelism="):
@@ -124,7 +124,7 @@ def test_a_rescale_to_what_cannot_be_changes_nothing(tmp_path: Path, parallelism
 def test_a_job_that_is_over_says_so(tmp_path: Path) -> None:
     job = start(tmp_path / "a", opened(), Telling())
     job.wait(PATIENCE_S)
-    for ask in (lambda: job.savepoint(tmp_path / "s"), job.stop, lambda: job.rescale(3)):
+    for ask in (lambda: job.savepoint(tmp_path / "s"), lambda: job.rescale(3)):
         with pytest.raises(JobFailedError, match=r"job 'numbers' is over \(finished\)"):
             ask()
     assert not (tmp_path / "s").exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -244,3 +245,19 @@ def test_another_job_may_start_from_the_directory_in_one_of_its_own(tmp_path: Pa
     source = Rows(SCHEMA, [("a", 1), ("a", 10)])
     run(tmp_path / "second", source, out, restore=tmp_path / "first")
     assert out.rows() == [("a", 10, 11)]
+
+
+def test_what_new_input_a_finished_job_goes_on_with_is_listed(tmp_path: Path) -> None:
+    def run(rows: int, **settings: Any) -> Any:
+        snapshots = ms.Snapshots(tmp_path)
+        env = ms.Environment(spark="embedded", snapshots=snapshots, **settings)
+        source = ms.connectors.Rows("n long", [(n,) for n in range(rows)])
+        env.source(source, uid="in").sink(ms.connectors.Memory(), uid="out")
+        job = env.start("rows")
+        assert job.wait(60) == "finished"
+        return job
+
+    run(3)
+    again = run(5, restore="latest")
+    (line,) = [line for line in again.restored if "new input" in line]
+    assert re.fullmatch(r"source 'in' reads new input \(rows-.*5.*\)", line)

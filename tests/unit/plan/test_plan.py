@@ -13,7 +13,7 @@ import mainstay as ms
 from mainstay.errors import GraphError
 from mainstay.plan.chained import chain
 from mainstay.plan.check import check_graph
-from mainstay.plan.physical import expand
+from mainstay.plan.planning import plan_of
 from mainstay.runtime.spec import Broadcast, Forward, HashByKey, JobSpec, Rebalance
 from mainstay.testing import rows
 
@@ -205,7 +205,7 @@ def test_a_graph_made_by_hand_is_checked_like_one_made_by_streams() -> None:
 
 def test_expanding_a_graph_leaves_the_operators_in_order() -> None:
     env = wide()
-    job = expand(chain(env.graph()))
+    job = plan_of(env.graph())
     assert [operator.uid for _, operator in job.operators()] == [
         operator.uid for operator in env.graph().operators
     ]

@@ -10,9 +10,10 @@ import pyarrow as pa
 import pytest
 
 from mainstay.errors import OutcomeUnknownError, SnapshotStorageError
+from mainstay.runtime.deployment import Deployment
 from mainstay.runtime.messages import Attempt
 from mainstay.runtime.ports import COORDINATOR, Ports
-from mainstay.runtime.worker import Deployment, Worker
+from mainstay.runtime.worker.worker import Worker
 from mainstay.snapshot.memory_storage import MemoryStorage
 from mainstay.snapshot.storage import BytesLike
 

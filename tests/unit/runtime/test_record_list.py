@@ -6,15 +6,18 @@ import pickle
 
 import pytest
 
-from mainstay.runtime.epochs import EpochRecord
+from mainstay.quantities import shown_size
+from mainstay.runtime.coordinator.epochs import EpochRecord
 from mainstay.runtime.messages import Epoch, Figures
-from mainstay.runtime.record_list import RecordList, shown_size
-from mainstay.runtime.status import AttemptRecord, Problem, Recovery
+from mainstay.runtime.record_list import RecordList
+from mainstay.runtime.status import AttemptRecord, EpochStatus, Problem, Recovery
 
 DONE = EpochRecord(
-    Epoch(12), 1, "complete", 1_700_000_000.0, 0.25, 4096, {("in", 0): Figures(0.125)}
+    Epoch(12), 1, EpochStatus.COMPLETE, 1_700_000_000.0, 0.25, 4096, {("in", 0): Figures(0.125)}
 )
-FAILED = EpochRecord(Epoch(13), 2, "failed", 1_700_000_010.0, 3.0, reason="the disk\n<is> full")
+FAILED = EpochRecord(
+    Epoch(13), 2, EpochStatus.FAILED, 1_700_000_010.0, 3.0, reason="the disk\n<is> full"
+)
 
 
 def test_an_epoch_fits_on_a_line() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -169,6 +170,55 @@ def test_no_row_is_late_that_comes_within_the_delay(seed: int, crashes: int) -> 
 
 def test_a_row_that_comes_after_the_delay_is_late() -> None:
     assert any(late for _, late, _ in observed(200, "1s", 1, 0))
+
+
+class ByRow(ms.Process):
+    def process(self, row: Any, ctx: Any) -> Any:
+        return row.n, ctx.watermark
+
+
+class ByKey(ms.KeyedProcess):
+    def process(self, row: Any, ctx: Any) -> Any:
+        return row.n, ctx.watermark
+
+
+class ByBatch(ms.KeyedBatchProcess):
+    def process(self, batch: Any, ctx: Any) -> Any:
+        return [(n, ctx.watermark) for n in batch.batch.column("n").to_pylist()]
+
+
+class OfTwo(ms.CoKeyedProcess):
+    def process_left(self, row: Any, ctx: Any) -> Any:
+        return row.n, ctx.watermark
+
+    def process_right(self, row: Any, ctx: Any) -> Any:
+        return row.n, ctx.watermark
+
+
+SEEN = "n long, watermark timestamp"
+
+KINDS: dict[str, Callable[[Any], Any]] = {
+    "process": lambda stream: stream.process(ByRow(), SEEN, uid="f"),
+    "keyed process": lambda stream: stream.key_by("n").process(ByKey(), SEEN, uid="f"),
+    "keyed batches": lambda stream: stream.key_by("n").process_batches(ByBatch(), SEEN, uid="f"),
+    "two inputs": lambda stream: (
+        stream.key_by("n").connect(stream.key_by("n")).process(OfTwo(), SEEN, uid="f")
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_function_sees_how_far_event_time_has_come(kind: str) -> None:
+    times = [START + timedelta(seconds=n) for n in range(3000)]
+
+    def build(env: ms.Environment) -> None:
+        source = rows("n long, at timestamp", list(enumerate(times)))
+        stream = env.source(source, uid="in", watermark=ms.Watermark("at"))
+        KINDS[kind](stream).sink(ms.connectors.Memory(), uid="out")
+
+    seen = {watermark for _, watermark in run(build, parallelism=1).output("out")}
+    assert len(seen) > 1
+    assert max(time for time in seen if time is not None) <= times[-1]
 
 
 class Endless(ms.connectors.Source):

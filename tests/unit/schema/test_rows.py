@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from mainstay.errors import SchemaError
 from mainstay.schema import batch_to_rows, parse_schema, row_class, rows_to_batch
+from mainstay.spelling import counted
 
 ORDERS = parse_schema("customer string, amount long")
 WHERE = "operator 'totals'"
@@ -232,7 +233,9 @@ def test_a_single_column_may_be_given_bare(value):
 @pytest.mark.parametrize("row", [("alice",), ["alice", 5, 6], ()])
 def test_a_row_of_the_wrong_length_names_both_numbers(row):
     message = refusal([("bob", 1), row], "customer string, amount long")
-    assert f"a row has {len(row)} values but the schema has 2 columns (customer, amount)" in message
+    assert (
+        f"a row has {counted(len(row), 'value')} but the schema has 2 columns (customer" in message
+    )
 
 
 def test_missing_and_unknown_columns_are_named():
@@ -287,7 +290,7 @@ def test_a_value_that_does_not_fit_is_reported_with_its_column_and_type(value, d
         ({"x": 1}, "map<int,int>", "column 'c', a map key: the value 'x'"),
         ({1: "x"}, "map<int,int>", "column 'c', a map value: the value 'x'"),
         ({None: 1}, "map<int,int>", "column 'c': a map key is None"),
-        ((1,), "struct<a:int,b:int>", "column 'c': a row has 1 values"),
+        ((1,), "struct<a:int,b:int>", "column 'c': a row has 1 value"),
         ({"a": 1}, "struct<a:int,b:int>", "column 'c': a row lacks b"),
         ((1, None), "struct<a:int,b:int NOT NULL>", "column 'c', field 'b': a value is None"),
     ],

@@ -133,7 +133,6 @@ def test_a_range_holds_its_key_groups_and_no_others(
 ) -> None:
     file = stored(numbers([5, 2, 5, 9, 2, 5]))
     assert rows(file.read("total", first, last)) == expected
-    assert file.rows_in("total", first, last) == len(expected)
 
 
 def test_a_range_without_rows_still_has_the_schema() -> None:
@@ -145,7 +144,7 @@ def test_a_range_without_rows_still_has_the_schema() -> None:
 
 def test_a_state_may_be_empty() -> None:
     file = stored(StateTable("none", many_types().slice(0, 0), np.array([], dtype=np.int64)))
-    assert file.rows_in("none", 0, 127) == 0
+    assert file.read("none", 0, 127).table.num_rows == 0
     assert file.read("none", 0, 127).table.schema.equals(many_types().schema)
 
 
@@ -191,7 +190,7 @@ def test_a_range_is_read_without_reading_the_whole_file() -> None:
     file = open_state_file(storage, ref)
     assert [size for _, size in storage.reads] == [64 << 10]
     found = file.read("total", 64, 65)
-    assert found.table.num_rows == file.rows_in("total", 64, 65) > 9000
+    assert found.table.num_rows == 2 * (600_000 // 128)
     assert len(storage.reads) == 2
     assert sum(size for _, size in storage.reads) < ref.size_bytes / 3
 

@@ -17,7 +17,7 @@ from mainstay.errors import GraphError
 from mainstay.schema import to_schema, values_of
 from mainstay.state.accumulating import DoesNotFitError, accumulating, result
 from mainstay.state.aggregates import Aggregate, aggregation_of
-from mainstay.state.backends.heap_columns import HeapColumns
+from mainstay.state.backends.heap.columns import HeapColumns
 from mainstay.state.grouping import Grouper
 from mainstay.state.values import ValueType
 

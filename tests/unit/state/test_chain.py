@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from mainstay.runtime.spec import Tuning
 from mainstay.snapshot.manifest import FileRef, SegmentRef
-from mainstay.state.chain import MAX_CHAIN, Segment, SegmentChain
+from mainstay.state.chain import Segment, SegmentChain
+
+MAX_CHAIN = Tuning().max_chain
 
 
 def ref(id: str, size_bytes: int = 100, first: int = 0, last: int = 127) -> SegmentRef:
@@ -107,7 +110,7 @@ def test_a_failed_merge_leaves_the_chain_and_may_be_tried_again():
     chain.cancel_compaction()
     assert len(chain.segments) == 9
     assert begun(chain) == first
-    chain.end_compaction(None)
+    chain.cancel_compaction()
     assert len(chain.segments) == 9
     assert begun(chain) == first
 
@@ -117,7 +120,7 @@ def test_the_bytes_written_stay_a_small_multiple_of_the_bytes_changed():
     chain, rewritten, longest_seen = chain_of(10_000), 0, 0
     for epoch in range(1000):
         chain.add(Segment(f"e{epoch}", ref=ref(f"e{epoch}", 10)))
-        refs, _ = chain.begin_compaction()
+        refs, _ = chain.begin_compaction(MAX_CHAIN)
         if refs:
             size = sum(ref.file.size_bytes for ref in refs)
             rewritten += size

@@ -6,7 +6,7 @@ import operator
 
 import pytest
 
-from mainstay.errors import GraphError, MainstayError, SchemaError
+from mainstay.errors import GraphError, KeywordError, MainstayError, SchemaError
 from mainstay.state.declaration import (
     AggregatingState,
     ListState,
@@ -19,7 +19,7 @@ from mainstay.state.declaration import (
 
 
 class Base:
-    total = ReducingState("long", operator.add, queryable=True)
+    total = ReducingState("long", operator.add)
     seen = ValueState("timestamp")
 
 
@@ -88,10 +88,15 @@ def test_a_function_without_states_has_none():
     assert declarations_of(lambda row: row) == ()
 
 
+def test_a_setting_that_does_nothing_is_refused():
+    with pytest.raises(KeywordError, match="queryable"):
+        ReducingState("long", operator.add, queryable=True)  # type: ignore[call-arg]
+
+
 def test_what_a_declaration_says_is_in_its_info():
     function = object()
-    total = ReducingState("long", operator.add, queryable=True).info()
-    assert (total.function, total.queryable, total.is_keyed) == (operator.add, True, True)
+    total = ReducingState("long", operator.add).info()
+    assert (total.function, total.is_keyed) == (operator.add, True)
     pages = MapState("string", "array<long>").info()
     assert pages.map_key is not None
     assert (pages.map_key.ddl, pages.value.ddl) == ("string", "array<long>")

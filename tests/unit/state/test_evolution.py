@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from mainstay.schema import to_type
-from mainstay.state.evolution import compare, compare_keys, convert
+from mainstay.state.evolution import Comparison, compare, compare_keys, convert
 from mainstay.state.hashing import hash_columns
 
 WIDER = [
@@ -78,7 +78,7 @@ NESTED: list[tuple[str, str, list[Any], list[Any], list[str]]] = [
 
 def test_a_type_is_the_same_as_itself() -> None:
     found = compare(to_type("struct<a:array<int>>"), to_type("struct<a:array<int>>"))
-    assert found.is_same
+    assert found == Comparison()
 
 
 @pytest.mark.parametrize(("stored", "declared", "values"), WIDER)

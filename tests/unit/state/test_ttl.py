@@ -9,7 +9,7 @@ import pytest
 
 from mainstay.errors import GraphError, MainstayError
 from mainstay.snapshot.statefile import StateTable
-from mainstay.state.backends.heap import HeapBackend
+from mainstay.state.backends.heap.backend import HeapBackend
 from mainstay.state.declaration import ListState, ValueState
 from mainstay.state.elements import without_expired
 from mainstay.state.keyed import KeyContext

@@ -14,8 +14,7 @@ import zmq
 
 from mainstay.transport.hub import Hub, identity
 from mainstay.transport.keys import AttemptKeys, KeyPair, present
-
-PATIENCE_S = 10.0
+from tests.transport import PATIENCE_S
 
 
 def await_until(what: Callable[[], Any], why: str, timeout_s: float = PATIENCE_S) -> Any:

@@ -22,36 +22,25 @@ from mainstay.transport.address import has_local_sockets
 from mainstay.transport.codec import encode
 from mainstay.transport.keys import AttemptKeys, KeyPair
 from mainstay.transport.links import Links, Peer
-from tests.unit.transport.conftest import PATIENCE_S, await_until, shout
+from tests.transport import PATIENCE_S, Party, link_up
+from tests.unit.transport.conftest import await_until, shout
 
 ONE = Attempt(1)
 SCHEMA = pa.schema([("n", pa.int64())])
 COUNT = 300
 
 
-class Party:
-    """One worker with its own context, as in a process of its own."""
+def receive(party: Party, timeout_s: float = PATIENCE_S) -> list[Any]:
+    return party.receive(timeout_s, SCHEMA)
 
-    def __init__(self, number: int, keys: AttemptKeys, place: str) -> None:
-        self.number = number
-        self.context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-        self.links = Links(self.context, number, "127.0.0.1", place, keys)
 
-    def receive(self, timeout_s: float = PATIENCE_S) -> list[Any]:
-        ready = dict(self.links.poller().poll(timeout_s * 1000))
-        return list(self.links.receive(ready, lambda _: SCHEMA))
-
-    def receive_count(self, count: int) -> list[Any]:
-        messages: list[Any] = []
-        while len(messages) < count:
-            arrived = self.receive()
-            assert arrived, f"only {len(messages)} of {count} messages arrived"
-            messages += arrived
-        return messages
-
-    def close(self) -> None:
-        self.links.close()
-        self.context.term()
+def receive_count(party: Party, count: int) -> list[Any]:
+    messages: list[Any] = []
+    while len(messages) < count:
+        arrived = receive(party)
+        assert arrived, f"only {len(messages)} of {count} messages arrived"
+        messages += arrived
+    return messages
 
 
 @pytest.fixture
@@ -73,13 +62,6 @@ def gather(keys: AttemptKeys, closing: ExitStack) -> Callable[..., list[Party]]:
     return gathered
 
 
-def link_up(parties: list[Party], timeout_s: float = PATIENCE_S) -> None:
-    peers = {party.number: party.links.own for party in parties}
-    with ThreadPoolExecutor(len(parties)) as pool:
-        for done in [pool.submit(p.links.connect, peers, timeout_s) for p in parties]:
-            done.result()
-
-
 def batch(n: int) -> pa.RecordBatch:
     return pa.record_batch([pa.array([n])], schema=SCHEMA)
 
@@ -97,7 +79,7 @@ def exchange(parties: list[Party]) -> dict[int, list[Any]]:
         for sequence in range(COUNT):
             for other in others:
                 party.links.send(other, data(party.number, other, sequence))
-        return party.receive_count(COUNT * len(others))
+        return receive_count(party, COUNT * len(others))
 
     with ThreadPoolExecutor(len(parties)) as pool:
         futures = {party.number: pool.submit(take_part, party) for party in parties}
@@ -156,7 +138,7 @@ def test_what_a_quick_peer_sends_before_a_slow_one_is_linked_is_kept(
         partial = {1: slow.links.own, 2: late.links.own}
         pool.submit(late.links.connect, partial, PATIENCE_S).result()
         joining.result()
-    assert slow.receive_count(1) == [Credit(ONE, ChannelId(1), 5)]
+    assert receive_count(slow, 1) == [Credit(ONE, ChannelId(1), 5)]
 
 
 def test_a_peer_that_cannot_be_reached_is_named(keys: AttemptKeys, closing: ExitStack) -> None:
@@ -181,7 +163,7 @@ def test_a_worker_that_vanishes_ends_its_peers_with_a_link_error(
     def is_noticed() -> bool:
         try:
             stays.links.send(goes.number, Credit(ONE, ChannelId(1), 5))
-            stays.receive(0.01)
+            receive(stays, 0.01)
         except LinkError as error:
             return f"worker {survivor} lost its link to worker {goes.number}" in str(error)
         return False
@@ -198,7 +180,7 @@ def test_an_idle_worker_wakes_when_the_peer_it_connected_to_vanishes(
     vanishing = threading.Timer(0.05, goes.close)
     vanishing.start()
     with pytest.raises(LinkError, match="worker 0 lost its link to worker 1"):
-        stays.receive()
+        receive(stays)
     vanishing.join()
 
 
@@ -217,7 +199,7 @@ def test_a_stranger_at_a_worker_gets_nothing_and_disturbs_nothing(
     received = exchange(parties)
     assert all(isinstance(message, Data) for message in received[1])
     assert not stranger.poll(200), "a stranger was answered"
-    assert parties[1].receive(0.05) == []
+    assert receive(parties[1], 0.05) == []
 
 
 def test_garbage_of_a_peer_with_the_keys_ends_the_worker_with_a_protocol_error(
@@ -227,7 +209,7 @@ def test_garbage_of_a_peer_with_the_keys_ends_the_worker_with_a_protocol_error(
     broken = dial(parties[0].links.own.tcp, b"\x05\x00\x00\x00", keys.worker, keys.worker.public)
     broken.send(b"garbage")
     with pytest.raises(ProtocolError):
-        parties[0].receive()
+        receive(parties[0])
 
 
 def test_a_link_under_a_name_that_is_no_number_is_a_protocol_error(
@@ -237,7 +219,7 @@ def test_a_link_under_a_name_that_is_no_number_is_a_protocol_error(
     broken = dial(parties[0].links.own.tcp, b"somebody", keys.worker, keys.worker.public)
     broken.send(b"G")
     with pytest.raises(ProtocolError, match="somebody"):
-        parties[0].receive()
+        receive(parties[0])
 
 
 def test_links_that_cannot_listen_leave_nothing_behind(

@@ -7,26 +7,30 @@ may be ended without either at any moment.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import inspect
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pyarrow as pa
 
-from mainstay.errors import MainstayError, UserFunctionError
-from mainstay.runtime.late import Late
-from mainstay.runtime.messages import Epoch
+from mainstay.errors import MainstayError, SchemaError, UserFunctionError
+from mainstay.runtime.deferred import Late
+from mainstay.runtime.messages import Epoch, Watermark
 from mainstay.runtime.ports import Background, Clock
-from mainstay.runtime.tracebacks import has_own_frames, own_traceback
+from mainstay.runtime.row_context import ProcessContext
+from mainstay.runtime.status import Problem
 from mainstay.snapshot.operator_files import OperatorFiles
-from mainstay.state.backends.heap import HeapBackend
-from mainstay.state.keyed import KeyContext
+from mainstay.state.backends.contract import KeyedBackend
 from mainstay.state.operator import OperatorList
+from mainstay.tracebacks import has_own_frames, own_traceback, pass_on_interrupt, place_of
 
 Emit = Callable[[pa.RecordBatch], None]
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+SEVERAL_ROWS = (
+    ". A list that process or flat_map returns is several rows: for one row, return a tuple, a "
+    "dict or a Row"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,30 +45,11 @@ class OperatorContext:
     clock: Clock
     background: Background
     fail: Callable[[Exception], None]
-    keyed: HeapBackend | None = None
-    key_context: KeyContext | None = None
+    row_context: ProcessContext
+    """What the author's function is given with each row: the same object for every call."""
+    keyed: KeyedBackend | None = None
     lists: dict[str, OperatorList] = field(default_factory=dict)
     files: OperatorFiles | None = None
-
-
-class ProcessContext(KeyContext):
-    """What a function of the job's author learns about the row at hand."""
-
-    __slots__ = ("parallelism", "subtask", "uid", "watermark_us")
-
-    def __init__(self, uid: str, subtask: int, parallelism: int) -> None:
-        super().__init__()
-        self.uid = uid
-        self.subtask = subtask
-        self.parallelism = parallelism
-        self.watermark_us: int | None = None
-
-    @property
-    def watermark(self) -> datetime | None:
-        """How far event time has come: rows older than this are late. None while unknown."""
-        if self.watermark_us is None:
-            return None
-        return _EPOCH + timedelta(microseconds=self.watermark_us)
 
 
 class Operator:
@@ -86,14 +71,27 @@ class Operator:
 
     def flush(self, *, idle: bool = True) -> bool:
         """Emit what is held back; True if anything was. Called when the worker is idle, and every
-        few milliseconds when it is not: then it may be put off."""
+        few milliseconds when it is not: then it may be deferred."""
         return False
+
+    def on_watermark(self, watermark: Watermark) -> Iterator[None]:
+        """Event time moves on. May emit, a little at a time: the task does one slice after the
+        other until the iterator is at its end, and takes neither rows nor markers meanwhile.
+
+        Operators further down the chain hear of it when all rows emitted here are processed. Its
+        time may be that of the one before, where an input turns idle, and None while it is unknown.
+        One that overrides this begins with ``yield from super().on_watermark(watermark)``: what is
+        held back is emitted, and ``ctx.watermark`` moves.
+        """
+        self.flush()
+        self.context.row_context.watermark_us = watermark.time_us
+        return iter(())
 
     def before_marker(self, epoch: Epoch) -> None:
         """The last chance to emit rows that belong to the epoch, and to write state."""
 
     def late(self) -> Late | None:
-        """What the cut that was just taken waits for beside the loop; None if it is whole."""
+        """The deferred part of the cut that was just taken; None if it has none."""
         return None
 
     def on_abort(self, epoch: Epoch) -> None:
@@ -102,8 +100,12 @@ class Operator:
     def on_complete(self, epoch: Epoch) -> None:
         """The epoch, and every one before it, is committed in the log."""
 
+    def on_committed(self, epoch: Epoch) -> None:
+        """The coordinator has committed a global sink up to this epoch."""
+
     def end_of_input(self) -> None:
-        """All input has been processed. May emit; must be harmless when done again."""
+        """All input has been processed, and the last watermark too. May emit; must be harmless
+        when done again."""
 
     def tick(self, now: float) -> bool:
         """Called on every pass of the loop; True if something was done."""
@@ -113,6 +115,23 @@ class Operator:
         """When ``tick`` will next have something to do without a message arriving."""
         return None
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether its task may take no more rows for now."""
+        return False
+
+    @property
+    def confirmed(self) -> Epoch | None:
+        """The last epoch up to which everything is known to be committed; None if it is no sink."""
+        return None
+
+    def problem(self, now: float) -> Problem | None:
+        """What outside the job keeps it from its work, if anything does."""
+        return None
+
+    def join_loop(self, head: Operator) -> None:
+        """It is one of the two ends of a loop, and this is the head. Comes before ``open``."""
+
     def close(self) -> None:
         """The job ends in good order: it has finished, was stopped, or is rescaled."""
 
@@ -120,18 +139,40 @@ class Operator:
         """The worker ends, in whatever order: give back what is held. Comes after ``close``."""
 
 
-def user_error(context: OperatorContext, error: BaseException, hook: str = "") -> Exception:
-    """What user code raised, with the operator, the subtask and the user's own traceback."""
+def user_error(
+    context: OperatorContext,
+    error: BaseException,
+    hook: str = "",
+    function: Any = None,
+    *,
+    may_list: bool = False,
+) -> Exception:
+    """What user code raised, with the operator, the subtask and the user's own traceback.
+
+    ``function`` is the author's, where what it gave may be wrong and no frame says so. With
+    ``may_list`` it may have returned several rows as a list.
+    """
+    pass_on_interrupt(error)
     if isinstance(error, UserFunctionError):
         return error
     if isinstance(error, MainstayError) and not has_own_frames(error):
-        return error
+        return _placed(error, function, may_list)
     summary = f"{type(error).__name__}: {error}".removesuffix(": ")
     text = own_traceback(error)
     raised = UserFunctionError(context.uid, context.subtask, summary, text, hook)
     raised.original = error
     raised.is_final = isinstance(error, MainstayError) and error.is_final
     return raised
+
+
+def _placed(error: MainstayError, function: Any, may_list: bool) -> MainstayError:
+    """An error of a row with the place of the function that gave it."""
+    place = "" if function is None else place_of(function)
+    if not isinstance(error, SchemaError) or not place:
+        return error
+    is_several = may_list and error.is_no_row and not inspect.isgeneratorfunction(function)
+    hint = SEVERAL_ROWS if is_several else ""
+    return SchemaError(f"{error}{hint}\n{place}")
 
 
 def bind_states(function: Any, context: OperatorContext) -> None:

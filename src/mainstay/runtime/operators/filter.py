@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mainstay.errors import RAISED, SchemaError
+from mainstay.errors import SchemaError
 from mainstay.runtime.operators.base import Operator, user_error
 
 
@@ -37,7 +37,7 @@ class FilterBatches(Operator):
     def process(self, batch: pa.RecordBatch, port: int) -> None:
         try:
             mask = fitted_mask(self._function(batch), batch.num_rows, self.context.uid)
-        except RAISED as error:
+        except BaseException as error:
             raise user_error(self.context, error) from error
         kept = batch.filter(mask)
         if kept.num_rows:

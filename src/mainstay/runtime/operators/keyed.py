@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from mainstay.errors import RAISED
 from mainstay.runtime.messages import Epoch
-from mainstay.runtime.operators.base import Operator, OperatorContext, ProcessContext, user_error
+from mainstay.runtime.operators.base import Operator, OperatorContext, user_error
 from mainstay.runtime.operators.rows import (
     ROW_FUNCTION_ROWS,
     close_function,
@@ -25,6 +24,7 @@ from mainstay.runtime.operators.rows import (
     notify_function,
     open_function,
 )
+from mainstay.runtime.row_context import ProcessContext
 from mainstay.runtime.spec import KeySpec
 from mainstay.schema import batch_to_rows, columns_to_rows, row_class, rows_to_batches, values_of
 from mainstay.state.codes import codes_of, grouped
@@ -73,25 +73,23 @@ class KeyedFunction(Operator):
 
     def open(self, context: OperatorContext) -> None:
         super().open(context)
-        view = context.key_context
-        assert isinstance(view, ProcessContext)
-        self._view = view
+        self._ctx = context.row_context
         self._keyed = context.keyed
-        open_function(self._function, view, context)
+        open_function(self._function, context)
 
     def prefetch(self, keys: Sequence[Any]) -> None:
-        """Have the state of a slice's keys brought at hand."""
+        """Load the state of a slice's keys."""
         if self._keyed is not None:
             self._keyed.prefetch(keys)
 
-    def emit_rows(self, rows: list[Any]) -> None:
+    def emit_rows(self, rows: list[Any], function: Any) -> None:
         if not rows:
             return
         try:
             where = f"operator {self.context.uid!r}"
             emitted = list(rows_to_batches(rows, self._schema, where))
-        except RAISED as error:
-            raise user_error(self.context, error) from error
+        except BaseException as error:
+            raise user_error(self.context, error, function=function, may_list=True) from error
         for batch in emitted:
             self.out(batch)
 
@@ -117,13 +115,13 @@ class KeyedRows(KeyedFunction):
         try:
             keys, rows = self._reader.keys_and_rows(batch)
             self.prefetch(keys)
-            out = run_rows(self._function.process, self._view, keys, self.pieces(rows))
-        except RAISED as error:
+            out = run_rows(self._function.process, self._ctx, keys, self.pieces(rows))
+        except BaseException as error:
             raise user_error(self.context, error) from error
         finally:
             # What is called between slices must not find the last row's key.
-            self._view.key = NO_KEY
-        self.emit_rows(out)
+            self._ctx.key = NO_KEY
+        self.emit_rows(out, self._function.process)
 
 
 class CoKeyedRows(KeyedFunction):
@@ -155,16 +153,16 @@ class CoKeyedRows(KeyedFunction):
             else:
                 keys, rows = reader.keys_and_rows(batch)
                 self.prefetch(keys)
-            out = run_rows(method, self._view, keys, self.pieces(rows))
-        except RAISED as error:
+            out = run_rows(method, self._ctx, keys, self.pieces(rows))
+        except BaseException as error:
             raise user_error(self.context, error) from error
         finally:
-            self._view.key = NO_KEY
-        self.emit_rows(out)
+            self._ctx.key = NO_KEY
+        self.emit_rows(out, method)
 
 
 def run_rows(
-    method: Any, view: ProcessContext, keys: Iterable[Any], rows: Iterable[Any]
+    method: Any, ctx: ProcessContext, keys: Iterable[Any], rows: Iterable[Any]
 ) -> list[Any]:
     """Call a method for each row with its key in place, and gather what it gives.
 
@@ -173,12 +171,12 @@ def run_rows(
     out: list[Any] = []
     if inspect.isgeneratorfunction(method):
         extend = out.extend
-        for view.key, row in zip(keys, rows, strict=False):
-            extend(method(row, view))
+        for ctx.key, row in zip(keys, rows, strict=False):
+            extend(method(row, ctx))
         return out
     append = out.append
-    for view.key, row in zip(keys, rows, strict=False):
-        result = method(row, view)
+    for ctx.key, row in zip(keys, rows, strict=False):
+        result = method(row, ctx)
         if result.__class__ is tuple:
             append(result)
         elif result is not None:
@@ -223,20 +221,20 @@ class KeyedBatches(KeyedFunction):
         self._reader = KeyReader(key, input_schema)
 
     def process(self, batch: pa.RecordBatch, port: int) -> None:
-        self._view.key = NO_KEY
+        self._ctx.key = NO_KEY
         try:
-            result = self._function.process(self._grouped(batch), self._view)
+            result = self._function.process(self._grouped(batch), self._ctx)
             if isinstance(result, pa.RecordBatch):
                 result = fitted(result, self._schema, self.context.uid)
             out: list[Any] = []
             if not isinstance(result, pa.RecordBatch):
                 collect(result, out)
-        except RAISED as error:
-            raise user_error(self.context, error) from error
+        except BaseException as error:
+            raise user_error(self.context, error, function=self._function.process) from error
         if isinstance(result, pa.RecordBatch):
             self.out(result)
         else:
-            self.emit_rows(out)
+            self.emit_rows(out, self._function.process)
 
     def _grouped(self, batch: pa.RecordBatch) -> GroupedBatch:
         column = self._reader.column(batch)

@@ -1,7 +1,7 @@
 """The two ends of a loop: the head, where rows enter it and come back to, and the tail.
 
 Subtask *i* of the tail is on the same worker as subtask *i* of the head and hands it rows
-directly. The head takes what came back before anything new, except while an epoch is on its way.
+directly. The head takes what came back before anything new, except while an epoch is under way.
 """
 
 from __future__ import annotations
@@ -9,19 +9,19 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mainstay.runtime.feedback import Feedback
-from mainstay.runtime.feedback_log import FEEDBACK
-from mainstay.runtime.late import Late
+from mainstay.runtime.deferred import Late
 from mainstay.runtime.messages import Epoch
 from mainstay.runtime.operators.base import Operator, OperatorContext
+from mainstay.runtime.operators.feedback import Feedback
+from mainstay.runtime.own_states import FEEDBACK
 
 MEMORY_BYTES = 64 << 20
-"""What the rows on their way back take of a worker's memory, for each loop, before they are stored;
+"""What the rows that come back take of a worker's memory, for each loop, before they are stored;
 twice as much while they are being stored."""
 
 
 class LoopHead(Operator):
-    """Where a loop begins. It ends when its input has ended and it is told that no row is left."""
+    """Where a loop begins. It ends when its input has ended and no row is left in any loop."""
 
     def __init__(self, schema: pa.Schema, memory_bytes: int = MEMORY_BYTES) -> None:
         self.feedback = Feedback(schema, memory_bytes)
@@ -75,6 +75,10 @@ class LoopTail(Operator):
         self._column = round_column
         self._most = max_rounds
         self.stopped_rows = 0
+
+    def join_loop(self, head: Operator) -> None:
+        assert isinstance(head, LoopHead)
+        self.head = head
 
     def process(self, batch: pa.RecordBatch, port: int) -> None:
         if self._column is not None:

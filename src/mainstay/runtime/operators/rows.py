@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from types import GeneratorType
 from typing import Any
 
 import pyarrow as pa
 
-from mainstay.errors import RAISED, SchemaError
+from mainstay.errors import SchemaError
 from mainstay.runtime.messages import Epoch
 from mainstay.runtime.operators.base import (
     Operator,
     OperatorContext,
-    ProcessContext,
     bind_states,
     user_error,
 )
@@ -27,6 +25,8 @@ class RowOperator(Operator):
     """Turns batches into rows, calls a function for each, and gathers what it gives."""
 
     max_slice_rows = ROW_FUNCTION_ROWS
+    may_list = True
+    """Whether a list that the function returns is several rows."""
 
     def __init__(self, function: Any, input_schema: pa.Schema, output_schema: pa.Schema) -> None:
         self._function = function
@@ -40,10 +40,17 @@ class RowOperator(Operator):
                 return
             where = f"operator {self.context.uid!r}"
             emitted = list(rows_to_batches(out, self._schema, where))
-        except RAISED as error:
-            raise user_error(self.context, error) from error
+        except BaseException as error:
+            raise user_error(
+                self.context, error, function=self.called, may_list=self.may_list
+            ) from error
         for each in emitted:
             self.out(each)
+
+    @property
+    def called(self) -> Any:
+        """What of the author's is called for a row."""
+        return self._function
 
     def results(self, rows: Iterable[Any]) -> list[Any]:
         raise NotImplementedError
@@ -51,6 +58,8 @@ class RowOperator(Operator):
 
 class MapRows(RowOperator):
     """One row out for each row in."""
+
+    may_list = False
 
     def results(self, rows: Iterable[Any]) -> list[Any]:
         function = self._function
@@ -74,14 +83,17 @@ class ProcessRows(RowOperator):
 
     def open(self, context: OperatorContext) -> None:
         super().open(context)
-        self._context = ProcessContext(context.uid, context.subtask, context.parallelism)
-        open_function(self._function, self._context, context)
+        open_function(self._function, context)
+
+    @property
+    def called(self) -> Any:
+        return self._function.process
 
     def results(self, rows: Iterable[Any]) -> list[Any]:
         out: list[Any] = []
-        process, context = self._function.process, self._context
+        process, ctx = self._function.process, self.context.row_context
         for row in rows:
-            collect(process(row, context), out)
+            collect(process(row, ctx), out)
         return out
 
     def on_complete(self, epoch: Epoch) -> None:
@@ -104,7 +116,7 @@ class FilterRows(Operator):
         try:
             rows = self.pieces(batch_to_rows(batch, self._row))
             keep = [bool(self._function(row)) for row in rows]
-        except RAISED as error:
+        except BaseException as error:
             raise user_error(self.context, error) from error
         kept = batch.slice(0, len(keep)).filter(pa.array(keep, pa.bool_()))
         if kept.num_rows:
@@ -122,8 +134,8 @@ class MapBatches(Operator):
         try:
             result = self._function(batch)
             emitted = None if result is None else fitted(result, self._schema, self.context.uid)
-        except RAISED as error:
-            raise user_error(self.context, error) from error
+        except BaseException as error:
+            raise user_error(self.context, error, function=self._function) from error
         if emitted is not None and emitted.num_rows:
             self.out(emitted)
 
@@ -144,8 +156,8 @@ class AddKey(Operator):
             keys = [(self._function(row),) for row in rows]
             where = f"operator {self.context.uid!r} (the key function)"
             column = rows_to_batch(keys, pa.schema([self._key]), where).column(0)
-        except RAISED as error:
-            raise user_error(self.context, error) from error
+        except BaseException as error:
+            raise user_error(self.context, error, function=self._function) from error
         batch = batch.slice(0, len(keys))
         self.out(
             pa.RecordBatch.from_arrays(
@@ -157,7 +169,7 @@ class AddKey(Operator):
 def collect(result: Any, out: list[Any]) -> None:
     """Add what a function returned: a row, several rows, or nothing.
 
-    At once, because an iterator may look at the key of the row at hand.
+    At once, because an iterator may look at the key of the current row.
     """
     kind = type(result)
     if kind is tuple:
@@ -196,10 +208,10 @@ def _misfit(result: pa.RecordBatch, schema: pa.Schema, uid: str) -> SchemaError:
     )
 
 
-def open_function(function: Any, view: ProcessContext, context: OperatorContext) -> None:
+def open_function(function: Any, context: OperatorContext) -> None:
     """Bind the states of a user's function and call its ``open``."""
     bind_states(function, context)
-    _call(context, getattr(function, "open", None), view)
+    _call(context, getattr(function, "open", None), context.row_context)
 
 
 def notify_function(function: Any, epoch: Epoch, context: OperatorContext) -> None:
@@ -215,16 +227,5 @@ def _call(context: OperatorContext, method: Callable[..., Any] | None, *argument
         return
     try:
         method(*arguments)
-    except RAISED as error:
+    except BaseException as error:
         raise user_error(context, error, getattr(method, "__name__", "")) from error
-
-
-@dataclass(frozen=True, slots=True)
-class Make:
-    """A factory that calls a class with arguments; all of it is pickled and shipped."""
-
-    operator: type[Operator]
-    arguments: tuple[Any, ...]
-
-    def build(self) -> Operator:
-        return self.operator(*self.arguments)

@@ -5,9 +5,9 @@ confirmed. A failed epoch aborts nothing: its handles go with the next one. Hand
 restored snapshot belong to a completed epoch and are committed at once. A commit that fails is
 tried again until it works.
 
-What a writer has put off runs beside the loop, in order. A cut waits for everything that was put
-off before it; when a piece of that fails, the cuts that wait for it are given up, and the next
-one waits for it again.
+What a writer has deferred runs in the background, in order. A cut waits for everything that was
+deferred before it. When a piece of that fails, the cuts that wait for it are given up, and the
+next one waits for it again.
 """
 
 from __future__ import annotations
@@ -17,28 +17,20 @@ from typing import Any
 
 import pyarrow as pa
 
-from mainstay.errors import RAISED, MainstayError, SinkError
-from mainstay.runtime.backlog import Backlog
+from mainstay.errors import MainstayError, SinkError
 from mainstay.runtime.connector import Sink, SinkContext
-from mainstay.runtime.late import Late, Units
+from mainstay.runtime.deferred import Late, Units
 from mainstay.runtime.messages import Epoch
+from mainstay.runtime.operators.backlog import Backlog
 from mainstay.runtime.operators.base import Operator, OperatorContext
+from mainstay.runtime.own_states import HANDLES
 from mainstay.runtime.retry import Retry, may_heal
 from mainstay.runtime.status import Problem
-from mainstay.state.declaration import OperatorListState, StateInfo
 from mainstay.state.keyed import frozen_elements
+from mainstay.tracebacks import pass_on_interrupt
 
 MAX_BEHIND = 4
 """Completed epochs that may wait for their commit before the sink stops taking rows."""
-
-
-class SinkState:
-    """The one state a sink has: handles whose commit is not confirmed."""
-
-    handles = OperatorListState("struct<epoch:long,handle:binary>", redistribute="split")
-
-
-HANDLES: StateInfo = SinkState.__dict__["handles"].info()
 
 
 @dataclass(slots=True, eq=False)
@@ -71,7 +63,7 @@ class SinkOperator(Operator):
         where = SinkContext(context.uid, context.subtask, context.attempt, context.lineage)
         try:
             self._writer = self._sink.open(where)
-        except RAISED as error:
+        except BaseException as error:
             raise self._broken("opened", error) from error
         if self._prepared:
             self._complete = Epoch(max(prepared.epoch for prepared in self._prepared))
@@ -82,7 +74,7 @@ class SinkOperator(Operator):
 
     @property
     def is_behind(self) -> bool:
-        """Whether so much waits for the target that no more rows are taken."""
+        """Whether too much waits for the target to take more rows."""
         waiting = {prepared.epoch for prepared in self._prepared}
         complete = [epoch for epoch in waiting if epoch <= self._complete]
         return self._backlog.is_full or len(complete) > MAX_BEHIND
@@ -103,16 +95,16 @@ class SinkOperator(Operator):
 
     def process(self, batch: pa.RecordBatch, port: int) -> None:
         try:
-            put_off = self._writer.write(batch)
-        except RAISED as error:
+            deferred = self._writer.write(batch)
+        except BaseException as error:
             raise self._broken("written", error) from error
-        if put_off is not None:
-            self._backlog.add(put_off, lambda _: None)
+        if deferred is not None:
+            self._backlog.add(deferred, lambda _: None)
 
     def before_marker(self, epoch: Epoch) -> None:
         try:
             handle = self._writer.prepare(epoch)
-        except RAISED as error:
+        except BaseException as error:
             raise self._broken("prepared", error) from error
         if callable(handle):
             prepared = Prepared(epoch, None)
@@ -124,7 +116,7 @@ class SinkOperator(Operator):
         self._state.update(_units_of(self._prepared))
 
     def late(self) -> Late | None:
-        """What the cut that was just taken waits for: everything that was put off so far."""
+        """What the cut that was just taken waits for: everything that was deferred so far."""
         if self._backlog.done == self._backlog.added:
             return None
         cut = list(self._prepared)
@@ -215,6 +207,7 @@ class SinkOperator(Operator):
         return min(times, default=None)
 
     def _broken(self, verb: str, error: BaseException) -> Exception:
+        pass_on_interrupt(error)
         if isinstance(error, MainstayError):
             return error
         broken = SinkError(

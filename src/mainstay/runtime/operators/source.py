@@ -17,34 +17,19 @@ from typing import Any
 
 import pyarrow as pa
 
-from mainstay.errors import RAISED, MainstayError, SourceError
-from mainstay.runtime.connector import UNAVAILABLE, Json, Polled, Source, Split, SplitReader
+from mainstay.errors import MainstayError, SourceError
+from mainstay.runtime.connector import UNAVAILABLE, Polled, Source, Split, SplitReader
 from mainstay.runtime.messages import Epoch, Watermark
 from mainstay.runtime.operators.base import Operator, OperatorContext
+from mainstay.runtime.own_states import SPLITS
 from mainstay.runtime.retry import Retry
 from mainstay.runtime.status import Problem
 from mainstay.runtime.watermarks import SourceClock, SplitClock, WatermarkSpec
 from mainstay.schema import format_schema
-from mainstay.snapshot.manifest import SubtaskState
-from mainstay.state.declaration import OperatorListState, StateInfo
-from mainstay.state.operator import values_in
+from mainstay.tracebacks import pass_on_interrupt
 
 QUIET_S = 0.01
 """How long a split that had nothing to give is left alone, if its reader does not know better."""
-
-
-class SourceState:
-    """The one state a source has: its unfinished splits, as JSON."""
-
-    splits = OperatorListState("string", redistribute="split")
-
-
-SPLITS: StateInfo = SourceState.__dict__["splits"].info()
-
-
-def unfinished_splits(part: SubtaskState) -> list[dict[str, Json]]:
-    """The splits that a subtask had not read to their end, each as ``to_unit`` has it."""
-    return [json.loads(unit) for unit in values_in(SPLITS, part.units[SPLITS.name])]
 
 
 @dataclass(slots=True, eq=False)
@@ -82,7 +67,7 @@ class ReadingSplit:
 
     @property
     def is_idle(self) -> bool:
-        """Whether it has neither rows nor a poll under way, and is not at its end."""
+        """Whether it has neither rows nor a poll under way, and is not exhausted."""
         return self.rows is None and not self.polling and not self.finished
 
     def wants_poll(self, now: float) -> bool:
@@ -217,7 +202,7 @@ class SourceOperator(Operator):
     def next_watermark(self, now: float) -> Watermark | None:
         """What is to be said of event time now, if anything.
 
-        A subtask without a split holds nobody back, once the splits have been given out.
+        A subtask without a split holds nothing back, once the splits have been assigned.
         """
         if self._time is None or not (self._splits or self._is_planned):
             return None
@@ -253,7 +238,7 @@ class SourceOperator(Operator):
                 self._take(reading, poll())
             except UNAVAILABLE as error:
                 self._put_off(reading, error)
-            except RAISED as error:
+            except BaseException as error:
                 raise self._broken(reading, error) from error
             return
         reading.polling = True
@@ -294,6 +279,7 @@ class SourceOperator(Operator):
         reading.take_poll(polled, self.context.clock.monotonic())
 
     def _broken(self, reading: ReadingSplit, error: BaseException) -> Exception:
+        pass_on_interrupt(error)
         if isinstance(error, MainstayError):
             return error
         broken = SourceError(
@@ -306,7 +292,7 @@ class SourceOperator(Operator):
         return broken
 
     def _retire_or_rotate(self, reading: ReadingSplit) -> None:
-        """Let go of a split at its end; otherwise it is another one's turn."""
+        """Close an exhausted split; otherwise it is another one's turn."""
         self._splits.remove(reading)
         if not reading.finished or reading.rows is not None:
             # Behind those that are being read, and before those that are not begun.

@@ -22,14 +22,14 @@ from mainstay.errors import StateTypeError
 from mainstay.schema.sizes import halved, is_sized
 from mainstay.schema.transpose import shown
 from mainstay.state.declaration import StateInfo
-from mainstay.state.operations import APPEND, DELETE, ENTRY_PUT, ENTRY_REMOVE, PUT
+from mainstay.state.operations import APPEND, DELETE, ENTRY_PUT, ENTRY_REMOVE, PUT, STORED_AS
 from mainstay.state.values import ValueType
 
 Changes = dict[Any, Any]
 Rows = Sequence[tuple[Any, ...]]
 DELETED = object()
 FIRST_ROWS = 256
-"""Rows of a slice as long as nobody knows how many bytes they take."""
+"""Rows of a slice while it is unknown how many bytes they take."""
 SLICE_BYTES = 8 << 20
 """Bytes of a slice, about: between two slices the loop may do something else."""
 
@@ -41,7 +41,7 @@ def in_slices(
     info: StateInfo,
     key: ValueType,
 ) -> Iterator[list[pa.Array]]:
-    """The columns of rows, whose first item is the key, by slices of so many rows or bytes."""
+    """The columns of rows, whose first item is the key, by slices of a number of rows or bytes."""
     taking = iter(rows)
     varies = is_sized(info.value.arrow) or is_sized(key.arrow) or info.map_key is not None
     count = min(FIRST_ROWS, most_rows) if varies else most_rows
@@ -124,3 +124,64 @@ def map_columns(rows: Rows, key: ValueType, map_key: ValueType, value: ValueType
         map_key.to_array(map_keys),
         value.to_array(kept),
     ]
+
+
+# ------------------------------------------------------------ any kind of state
+
+
+def value_operations(changes: Changes) -> Iterator[tuple[Any, ...]]:
+    for key, kept in changes.items():
+        yield (key, DELETE, None) if kept is DELETED else (key, PUT, kept)
+
+
+def value_columns(rows: Rows, key: ValueType, value: ValueType) -> list[pa.Array]:
+    keys, ops, kept = zip(*rows, strict=True)
+    return [key.to_array(keys), pa.array(ops, pa.int8()), value.to_array(kept)]
+
+
+def encoded(
+    parts: Iterable[Changes], most_rows: int, info: StateInfo, key: ValueType
+) -> Iterator[list[pa.Array]]:
+    """The columns of changes of a state, whatever its kind, a slice at a time."""
+    operations = {"value": value_operations, "list": list_operations, "map": map_operations}
+    of_kind = operations[STORED_AS[info.kind]]
+
+    def columns(rows: Rows) -> list[pa.Array]:
+        if info.map_key is not None:
+            return map_columns(rows, key, info.map_key, info.value)
+        make = list_columns if info.kind == "list" else value_columns
+        return make(rows, key, info.value)
+
+    rows = (row for part in parts for row in of_kind(part))
+    return in_slices(rows, most_rows, columns, info, key)
+
+
+def decoded(rows: pa.Table, info: StateInfo, key: ValueType) -> Iterator[tuple[Any, ...]]:
+    """Stored rows of a state as operations: a key, what is done, a map key or None, the value."""
+    count = rows.num_rows
+    map_keys = [None] * count
+    if info.map_key is not None:
+        map_keys = info.map_key.from_array(rows.column("map_key"))
+    values = rows.column("value")
+    if info.kind == "list":
+        items = (each for chunk in values.chunks for each in chunk)
+        kept = [info.value.from_array(each.values) if each.is_valid else [] for each in items]
+    else:
+        kept = info.value.from_array(values)
+    ops = rows.column("op").to_pylist()
+    return zip(key.from_array(rows.column("key")), ops, map_keys, kept, strict=True)
+
+
+def after(kept: Any, op: int, map_key: Any, value: Any) -> Any:
+    """What is kept for a key after an operation; None, or nothing in it, where nothing is."""
+    if op == PUT:
+        return value
+    if op == APPEND:
+        return [*(kept or ()), *value]
+    if op == ENTRY_PUT:
+        return {**(kept or {}), map_key: value}
+    if op == ENTRY_REMOVE:
+        entries = dict(kept or {})
+        entries.pop(map_key, None)
+        return entries
+    return None

@@ -10,7 +10,8 @@ import pytest
 
 import mainstay as ms
 from mainstay.connectors import Memory, Rows
-from mainstay.runtime.coordinator import Coordinator
+from mainstay.runtime.coordinator.coordinator import Coordinator
+from mainstay.runtime.deployment import Deployment
 from mainstay.runtime.messages import (
     Acknowledge,
     Attempt,
@@ -25,7 +26,6 @@ from mainstay.runtime.messages import (
 )
 from mainstay.runtime.options import JobOptions, RestartOptions, RestoreOptions, SnapshotOptions
 from mainstay.runtime.spec import JobSpec
-from mainstay.runtime.worker import Deployment
 from mainstay.snapshot.commitlog import read_history
 from mainstay.snapshot.layout import segment_path
 from mainstay.snapshot.manifest import FileRef, OperatorUnits, SegmentRef, SubtaskState
@@ -40,8 +40,8 @@ class Total(ms.KeyedProcess):
         return None
 
 
-def plan(parallelism: int = WORKERS) -> JobSpec:
-    env = ms.Environment(parallelism=parallelism)
+def plan(parallelism: int = WORKERS, mode: str = "exactly_once") -> JobSpec:
+    env = ms.Environment(parallelism=parallelism, mode=mode)
     keyed = env.source(Rows("k string, n long", [("a", 1), ("b", 2)], splits=2), uid="rows")
     totals = keyed.key_by("k").process(Total(), "k string", uid="totals")
     totals.sink(Memory(), uid="out")

@@ -36,7 +36,7 @@ def test_what_no_restart_heals_ends_the_job_at_once(lead: Lead, kind: type[Mains
     leader.complete()
     fail(leader, kind("it is wrong"))
     assert leader.status == "failed"
-    assert leader.coordinator.failures[-1].why_last == "no restart heals this"
+    assert leader.coordinator.chronicle.failures[-1].why_last == "no restart heals this"
 
 
 @pytest.mark.parametrize("error", [SnapshotStorageError("away"), LinkError("broke"), OSError("?")])
@@ -75,7 +75,7 @@ def test_storage_that_is_away_at_the_start_is_tried_again_and_says_so(lead: Lead
     leader.start()
     assert leader.status == "restarting"
     now = leader.world.clock.now
-    text = str(leader.coordinator.setback.as_problem(now))
+    text = str(leader.coordinator.chronicle.setback.as_problem(now))
     assert text.startswith("the start of the job failed: ")
     assert text.endswith("it is tried again in 1.0 s")
 
@@ -86,17 +86,17 @@ def test_a_setback_says_what_is_next_until_an_epoch_is_complete(lead: Lead) -> N
     leader.lose_worker()
 
     def seen() -> str:
-        return str(leader.coordinator.setback.as_problem(leader.world.clock.now))
+        return str(leader.coordinator.chronicle.setback.as_problem(leader.world.clock.now))
 
     begun = "attempt 1 failed: worker 1 of attempt 1 was lost: it was killed; attempt 2"
     assert seen() == f"{begun} begins in 2.0 s, from epoch 1"
     leader.restart()
     assert seen() == f"{begun} has begun, from epoch 1"
     leader.ready()
-    assert leader.coordinator.setback is not None
+    assert leader.coordinator.chronicle.setback is not None
     leader.complete()
-    assert leader.coordinator.setback is None
-    assert len(leader.coordinator.failures) == 1
+    assert leader.coordinator.chronicle.setback is None
+    assert len(leader.coordinator.chronicle.failures) == 1
 
 
 # ---------------------------------------------------------------- the end in good order
@@ -123,7 +123,7 @@ def test_a_job_has_finished_when_every_worker_has_closed_its_functions(lead: Lea
     assert status(leader) == "running"
     leader.coordinator.receive(Released(Attempt(1), 1))
     assert status(leader) == "finished"
-    assert list(leader.coordinator.troubles) == [
+    assert list(leader.coordinator.chronicle.troubles) == [
         "worker 0 could not close its functions: OSError: in use"
     ]
 

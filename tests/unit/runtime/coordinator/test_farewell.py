@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mainstay.runtime.farewell import PATIENCE_S
+from mainstay.runtime.coordinator.farewell import PATIENCE_S
 from mainstay.runtime.messages import Attempt, WorkerFailed
 from mainstay.snapshot.commitlog import read_history
 from mainstay.snapshot.history import Ended
@@ -36,7 +36,7 @@ def test_a_job_that_fails_for_good_says_why(lead: Lead) -> None:
     assert (leader.status, leader.coordinator.is_done) == ("failed", False)
     leader.world.background.drain()
     assert leader.coordinator.is_done
-    assert said(leader) == ("failed", "job 'words' failed: the disk is gone")
+    assert said(leader) == ("failed", "job 'words' failed: OSError: the disk is gone")
 
 
 def test_a_job_that_is_cancelled_says_so(lead: Lead) -> None:

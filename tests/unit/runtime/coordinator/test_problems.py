@@ -11,7 +11,7 @@ from mainstay.connectors import Memory
 from mainstay.errors import SinkError
 from mainstay.runtime.connector import SinkContext
 from mainstay.runtime.messages import AbortEpoch, Attempt, OutsideProblem
-from mainstay.runtime.operators.sink import HANDLES
+from mainstay.runtime.own_states import HANDLES
 from mainstay.runtime.status import Problem
 from mainstay.schema import rows_to_batch, to_schema
 from mainstay.state.operator import to_units

@@ -89,7 +89,7 @@ def test_without_new_input_it_ends_at_once_and_writes_nothing(again: Any) -> Non
 
 def test_without_new_input_it_says_when_it_finished_and_what_would_be_new(again: Any) -> None:
     leader = again().start()
-    end, new = leader.coordinator.report
+    end, new = leader.coordinator.chronicle.report
     assert end.startswith("finished at epoch 2 on ")
     assert end.endswith(" UTC; no new input since")
     assert new == "new input of source 'rows' would be rows added at the end of those given to Rows"
@@ -214,7 +214,7 @@ def test_rows_that_have_changed_since_they_were_read_are_refused(again: Any, add
 def test_rows_that_are_missing_are_refused(again: Any) -> None:
     leader = again(Rows("k string, n long", GIVEN[:1])).start()
     assert isinstance(leader.coordinator.error, RestoreError)
-    assert "was given 1 rows, and 2 were read before" in str(leader.coordinator.error)
+    assert "was given 1 row, and 2 were read before" in str(leader.coordinator.error)
 
 
 def test_another_max_parallelism_is_refused_although_nothing_is_new(again: Any) -> None:

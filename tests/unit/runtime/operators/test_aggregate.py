@@ -13,9 +13,10 @@ from mainstay.errors import StateTypeError
 from mainstay.runtime.messages import Epoch
 from mainstay.runtime.operators import aggregate
 from mainstay.runtime.operators.aggregate import PASSED_ON
-from mainstay.runtime.operators.base import OperatorContext, ProcessContext
+from mainstay.runtime.operators.base import OperatorContext
+from mainstay.runtime.row_context import ProcessContext
 from mainstay.runtime.spec import KeySpec
-from mainstay.state.backends.heap import HeapBackend
+from mainstay.state.backends.heap.backend import HeapBackend
 from mainstay.testing import rows
 from tests.unit.runtime.conftest import FakeClock
 
@@ -41,14 +42,12 @@ class Opened:
     def _open(self, spec: Any) -> Any:
         operator = spec.factory.build()
         operator.out = self.emitted[spec.name].append
-        view = ProcessContext(spec.uid, 0, 1)
+        ctx = ProcessContext(spec.uid, 0, 1)
         key: KeySpec | None = spec.key
-        keyed = None if key is None else HeapBackend(spec.states, key.type, 128, view)
+        keyed = None if key is None else HeapBackend(spec.states, key.type, 128, ctx)
         unused: Any = None
         operator.open(
-            OperatorContext(
-                spec.uid, 0, 1, 1, "job", self.clock, unused, unused, keyed=keyed, key_context=view
-            )
+            OperatorContext(spec.uid, 0, 1, 1, "job", self.clock, unused, unused, ctx, keyed)
         )
         return operator
 

@@ -1,6 +1,7 @@
 """Exceptions that Python takes for more than an error end no slice and no thread in silence.
 
-StopIteration ends whatever iterates, GeneratorExit and SystemExit are no ``Exception``: code of the
+StopIteration ends whatever iterates, GeneratorExit and SystemExit are no ``Exception``, nor need
+one of the author's own be: code of the
 job's author that raises them fails like any other, and the error names the operator.
 """
 
@@ -32,7 +33,13 @@ from mainstay.testing import rows, run
 
 SCHEMA = "k string, n long"
 VALUES = [(f"k{n % 3}", n) for n in range(40)]
-ODD = [StopIteration, GeneratorExit, SystemExit]
+
+
+class Halt(BaseException):
+    """An exception of the author's own that is no ``Exception``."""
+
+
+ODD = [StopIteration, GeneratorExit, SystemExit, Halt]
 
 
 def broken(row: Any) -> Any:

@@ -9,13 +9,15 @@ import pyarrow as pa
 import pytest
 
 from mainstay.errors import MainstayError, OutcomeUnknownError, SinkError
-from mainstay.runtime.backlog import MAX_WAITING
 from mainstay.runtime.connector import Sink, SinkContext, SinkWriter
-from mainstay.runtime.late import Late
+from mainstay.runtime.deferred import Late
 from mainstay.runtime.messages import Epoch
+from mainstay.runtime.operators.backlog import MAX_WAITING
 from mainstay.runtime.operators.base import OperatorContext
-from mainstay.runtime.operators.sink import HANDLES, MAX_BEHIND, SinkOperator
+from mainstay.runtime.operators.sink import MAX_BEHIND, SinkOperator
+from mainstay.runtime.own_states import HANDLES
 from mainstay.runtime.retry import LONGEST_S, SLOW_S
+from mainstay.runtime.row_context import ProcessContext
 from mainstay.state.operator import OperatorList
 
 
@@ -79,6 +81,7 @@ class Subject:
                 world.clock,
                 world.background,
                 self.failures.append,
+                ProcessContext("out", 3, 4),
                 lists={HANDLES.name: self.state},
             )
         )

@@ -10,7 +10,9 @@ from mainstay.errors import SourceError
 from mainstay.runtime.connector import Polled, Source, Split, SplitReader
 from mainstay.runtime.messages import Epoch
 from mainstay.runtime.operators.base import OperatorContext
-from mainstay.runtime.operators.source import QUIET_S, SPLITS, ReadingSplit, SourceOperator
+from mainstay.runtime.operators.source import QUIET_S, ReadingSplit, SourceOperator
+from mainstay.runtime.own_states import SPLITS
+from mainstay.runtime.row_context import ProcessContext
 from mainstay.state.operator import OperatorList
 
 SCHEMA = pa.schema([("n", pa.int64())])
@@ -112,6 +114,7 @@ class Subject:
                 world.clock,
                 world.background,
                 self.failures.append,
+                ProcessContext("numbers", 0, 1),
                 lists={SPLITS.name: self.state},
             )
         )

@@ -1,0 +1,1 @@
+"""What sinks are built on, by what their target can do."""

@@ -1,0 +1,1 @@
+"""The ingest log: DataFrames of Spark as a source."""

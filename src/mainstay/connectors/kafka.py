@@ -1,7 +1,0 @@
-"""Kafka: topics as sources and sinks, and the formats of their records."""
-
-from mainstay.connectors.formats import ArrowIpc, Format, Json, Raw
-from mainstay.connectors.kafka_sink import KafkaSink
-from mainstay.connectors.kafka_source import KafkaSource
-
-__all__ = ["ArrowIpc", "Format", "Json", "KafkaSink", "KafkaSource", "Raw"]

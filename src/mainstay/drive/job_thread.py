@@ -1,0 +1,165 @@
+"""The thread of a job: runs its loop to the end, and tells people what happens meanwhile."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from mainstay.drive.background import end_threads
+from mainstay.drive.clock import SystemClock
+from mainstay.drive.failures import FailureLog
+from mainstay.drive.leadership import Leadership, Term
+from mainstay.drive.notices import Notices, say_at_once
+from mainstay.drive.problems import ProblemLog, log_silent
+from mainstay.drive.progress import ProgressLine
+from mainstay.drive.recoveries import Recoveries
+from mainstay.drive.restores import RestoreLog
+from mainstay.drive.standstill import Standstill
+from mainstay.ha.election import Alone, Election
+from mainstay.runtime.coordinator.coordinator import Coordinator
+from mainstay.runtime.deployment import Deployment
+from mainstay.runtime.spec import JobSpec
+from mainstay.runtime.status import Status
+
+_log = logging.getLogger("mainstay")
+
+THREADS_END_S = 3.0
+
+
+class JobThread:
+    """Runs ``_loop`` on a thread until the job is done, then ``_close``.
+
+    ``_term`` gives the coordinator of a new term, with the plan that the job has by then.
+    """
+
+    def __init__(self, name: str, spec: JobSpec, election: Election | None = None) -> None:
+        self.name = name
+        self._spec = spec
+        self._leadership = Leadership(election or Alone(), self._term, self.post, self._on_replaced)
+        self._crash: BaseException | None = None
+        self._clock = SystemClock()
+        self._problem_log = ProblemLog(name, self._warn)
+        self._failure_log = FailureLog(name, self._warn, lambda: self._is_awaited)
+        self._restore_log = RestoreLog(name)
+        self._notices = Notices(name)
+        self._recoveries = Recoveries()
+        self._line: ProgressLine | None = None
+        self._is_awaited = False
+        self._standstill = Standstill(name, self._warn)
+        # Not the thread itself is waited for: an interrupt in Thread.join takes it for ended.
+        self._has_ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"mainstay-{name}", daemon=True)
+
+    def _start(self) -> None:
+        atexit.register(self._abandon)
+        self._thread.start()
+
+    def _abandon(self) -> None:
+        """The program ends before its job, which nobody waits for."""
+        self._warn(
+            "job %r was %s when the program ended, and ended with it. Call job.wait() before the "
+            "end of the program; what is complete is kept, and goes on with "
+            "restore='latest-or-new'",
+            self.name,
+            self.status,
+        )
+
+    def _run(self) -> None:
+        try:
+            try:
+                self._loop()
+                log_silent(self.name, self._leadership.coordinator)
+            finally:
+                self._log_news()
+                try:
+                    self._leadership.close()
+                finally:
+                    self._close()
+        except BaseException as error:
+            self._crash = error
+            if threading.main_thread().is_alive():
+                _log.error("the drive of job %r broke", self.name, exc_info=error)
+            else:  # the program has ended, and with it the threads that the job needs
+                self._abandon()
+        finally:
+            atexit.unregister(self._abandon)
+            self._has_ended.set()
+
+    def _await_end(self, timeout: float | None = None) -> None:
+        if self._has_ended.wait(timeout):
+            self._thread.join()
+
+    def _term(self, succeeds: bool) -> Term:
+        raise NotImplementedError
+
+    def _loop(self) -> None:
+        raise NotImplementedError
+
+    def _close(self) -> None:
+        raise NotImplementedError
+
+    def _end_pool(self, pool: ThreadPoolExecutor) -> None:
+        """A job that has finished tidies up to the end; any other waits for nobody."""
+        is_orderly = self._leadership.status.is_orderly
+        end_threads(pool, THREADS_END_S, drop_waiting=not is_orderly)
+
+    def _log_news(self) -> None:
+        """Called on every pass of the loop, and after the last."""
+        self._standstill.passed()
+        if (coordinator := self._leadership.coordinator) is not None:
+            self._log_news_of(coordinator)
+
+    def _log_news_of(self, coordinator: Coordinator) -> None:
+        news, attempts = coordinator.chronicle, self._leadership.attempts
+        self._recoveries.update(coordinator.status, attempts, self._clock.wall())
+        self._notices.update(coordinator.status, attempts)
+        self._notices.pass_on(news.remarks)
+        self._restore_log.update(attempts, news.report)
+        self._failure_log.update(news.failures)
+        is_over = coordinator.status.is_final
+        self._failure_log.update_troubles(news.troubles, len(attempts), is_over=is_over)
+        self._problem_log.update(coordinator.problems())
+
+    def _on_replaced(self, coordinator: Coordinator) -> None:
+        """A term of this process is over, and there may be another."""
+        failures = coordinator.chronicle.failures
+        if failures and failures[-1].error is coordinator.error:
+            failures.pop()  # the job goes on elsewhere: it has not failed
+        self._log_news_of(coordinator)
+        self._warn("job %r is on standby: %s", self.name, coordinator.error)
+
+    def _launching(self, deployment: Deployment) -> None:
+        """Called when the workers of an attempt are about to be started."""
+        self._notices.launched(deployment, self._leadership.attempts[-1])
+
+    def _warn(self, message: str, *arguments: object) -> None:
+        """Log a warning, which must not go on where the progress line stands."""
+        if self._line is not None:
+            # What was noticed before it is shown before it.
+            self._line.clear(self._notices.take())
+        _log.warning(message, *arguments)
+
+    def post(self, report: Callable[[], None]) -> None:
+        """Have something done on the loop; from any thread."""
+        raise NotImplementedError
+
+    def _say(self, text: str) -> None:
+        if self._line is not None:
+            self._line.clear()
+        say_at_once(f"job {self.name!r}: {text}")
+
+    @property
+    def status(self) -> str:
+        """starting, launching, running, restarting, finished, stopped, failed or cancelled.
+
+        Or standby: this process does not lead the job.
+        """
+        return Status.FAILED.value if self._crash is not None else self._leadership.status.value
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the job has come to an end here, one way or another."""
+        return self._crash is not None or self._leadership.status.is_final

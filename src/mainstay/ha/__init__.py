@@ -1,0 +1,1 @@
+"""High availability: which of several processes leads a job."""

@@ -1,0 +1,1 @@
+"""Reading snapshots and savepoints from outside a job, without Spark."""

@@ -1,0 +1,115 @@
+"""Errors of a program that is wrong, with the frames of the program alone.
+
+What these classes and functions raise on purpose says what to change; the frames of this package
+between the author's line and the message say nothing. ``MAINSTAY_TRACEBACKS=full`` shows them. A
+keyword that does not exist is refused with the one that was probably meant, which Python does not
+say.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable
+from difflib import get_close_matches
+from typing import Any, ParamSpec, TypeVar
+
+from mainstay.errors import KeywordError, MainstayError, ProtocolError
+from mainstay.spelling import did_you_mean
+from mainstay.tracebacks import are_full, trim
+
+Class = TypeVar("Class", bound=type)
+Parameters = ParamSpec("Parameters")
+Returned = TypeVar("Returned")
+
+_settings: list[type] = []
+"""The classes whose arguments are looked for elsewhere, where they do not belong."""
+
+MADE_BY = ("__init__", "__post_init__")
+
+
+def with_own_frames(cls: Class) -> Class:
+    """A class whose public methods raise errors without the frames of this package."""
+    return _wrap(cls, [name for name in vars(cls) if name in MADE_BY or not name.startswith("_")])
+
+
+def made_with_own_frames(cls: Class) -> Class:
+    """The same for the making of an instance alone: its methods are called by the runtime."""
+    return _wrap(cls, MADE_BY)
+
+
+def with_settings(cls: Class) -> Class:
+    """The same as ``with_own_frames``, for a class that holds settings of a job."""
+    _settings.append(cls)
+    return with_own_frames(cls)
+
+
+def _wrap(cls: Class, names: Iterable[str]) -> Class:
+    for name in names:
+        method = vars(cls).get(name)
+        if inspect.isfunction(method):
+            setattr(cls, name, own_frames(method))
+    return cls
+
+
+def own_frames(function: Callable[Parameters, Returned]) -> Callable[Parameters, Returned]:
+    """A function that raises errors without the frames of this package."""
+
+    @functools.wraps(function)
+    def call(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Returned:
+        __tracebackhide__ = True  # pytest leaves the frame out
+        try:
+            return function(*args, **kwargs)
+        except (MainstayError, KeyboardInterrupt) as error:
+            if not are_full() and not isinstance(error, ProtocolError):
+                trim(error)
+            raise
+        except TypeError as error:
+            if not _is_of_the_call(error):
+                raise
+            refused = _misspelt(function, args, kwargs) or error
+        try:
+            # Outside the handler above, so that what Python said is not shown as well.
+            raise refused
+        except TypeError:
+            refused.__traceback__ = None
+            raise  # which adds no frame, as a raise with a name does
+
+    return call
+
+
+def _is_of_the_call(error: TypeError) -> bool:
+    """Whether the arguments did not fit, so that the function was never entered."""
+    return error.__traceback__ is not None and error.__traceback__.tb_next is None
+
+
+def _misspelt(
+    function: Callable[..., Any], args: tuple[Any, ...], given: Iterable[str]
+) -> KeywordError | None:
+    parameters = [*inspect.signature(function).parameters.values()]
+    is_made = function.__name__ == "__init__"
+    names = [each.name for each in parameters if each.kind in _BY_NAME][is_made:]
+    unknown = [name for name in given if name not in names]
+    if not unknown:
+        return None
+    called = type(args[0]).__name__ if is_made else function.__qualname__
+    names = [name for name in names if name != "self"]
+    takes = f"It takes {', '.join(names)}." if names else "It takes none by name."
+    hint = _elsewhere(unknown[0], called, 1.0)
+    hint = hint or did_you_mean(unknown[0], names) or _elsewhere(unknown[0], called, 0.8)
+    return KeywordError(f"{called}() has no argument {unknown[0]!r}.{hint} {takes}")
+
+
+def _elsewhere(name: str, called: str, likeness: float) -> str:
+    """Which of the classes that hold a job's settings takes an argument of such a name."""
+    of = {
+        each: cls.__name__
+        for cls in _settings
+        if cls.__name__ != called
+        for each in inspect.signature(cls).parameters
+    }
+    meant = get_close_matches(name, of, n=1, cutoff=likeness)
+    return f" {meant[0]!r} is an argument of {of[meant[0]]}(...)." if meant else ""
+
+
+_BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)

@@ -1,0 +1,1 @@
+"""The coordinator: attempts, epochs and the commit log of one job."""

@@ -1,0 +1,116 @@
+"""The restart strategy: whether and when a failed job is started again."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from mainstay.errors import (
+    FencedError,
+    JobFailedError,
+    MainstayError,
+    RestoreError,
+    SourceError,
+    UserFunctionError,
+)
+from mainstay.runtime.options import RestartOptions
+
+SAME_FAILURES = 3
+"""How many failures in a row by the same mistake of the author show that it stays."""
+MISTAKES = (
+    "AttributeError",
+    "ModuleNotFoundError",
+    "NameError",
+    "NotImplementedError",
+    "SyntaxError",
+    "TypeError",
+    "UnboundLocalError",
+)
+"""What code raises that is wrong, and goes on to be. Anything else may be of the world outside."""
+_SHOWN_AS_IT_IS = (UserFunctionError, JobFailedError, RestoreError, FencedError, SourceError)
+"""Errors that say enough by themselves; others are given the job's name."""
+
+
+class RestartStrategy:
+    """Waits longer after each failure in a row, and gives up on too many within a window.
+
+    Progress (a completed epoch with rows in it) makes the wait short again; the window forgets by
+    time alone. A mistake in the author's code that is met again and again without progress, at the
+    same line and with the same words, ends the job before that.
+    """
+
+    def __init__(self, options: RestartOptions) -> None:
+        self._options = options
+        self._failures: deque[float] = deque()
+        self._in_a_row = 0
+        self._mistake = ""
+        self._met = 0
+
+    def on_failure(self, now: float, error: Exception | None = None) -> float | None:
+        """Seconds to wait before the next attempt; None when there must not be one."""
+        options = self._options
+        self._meet(_mistake_of(error))
+        while self._failures and now - self._failures[0] > options.window_s:
+            self._failures.popleft()
+        self._failures.append(now)
+        if len(self._failures) > options.max_failures or self._stays:
+            return None
+        wait = options.backoff_s * 2.0 ** min(self._in_a_row, 32)
+        self._in_a_row += 1
+        return min(wait, options.max_backoff_s)
+
+    def _meet(self, mistake: str) -> None:
+        self._met = self._met + 1 if mistake and mistake == self._mistake else 1
+        self._mistake = mistake
+
+    @property
+    def _stays(self) -> bool:
+        return bool(self._mistake) and self._met >= SAME_FAILURES
+
+    @property
+    def why_not_again(self) -> str:
+        """Why there must not be another attempt, once ``on_failure`` has said so."""
+        options = self._options
+        if not options.max_failures:
+            heals = "" if self._mistake else " (restart=Restart() gives it some)"
+            return f"the job has no restarts{heals}"
+        if len(self._failures) <= options.max_failures:
+            return f"the same line has raised the same error {self._met} times in a row"
+        return (
+            f"{len(self._failures)} failures within {options.window_s:g} s are more than the "
+            f"{options.max_failures} of its restart strategy"
+        )
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether there was a failure since the last progress."""
+        return self._in_a_row > 0
+
+    def on_progress(self) -> None:
+        self._in_a_row = 0
+        self._mistake = ""
+
+
+def _mistake_of(error: Exception | None) -> str:
+    """What tells a mistake in the author's code from another; empty where there is none."""
+    if not isinstance(error, UserFunctionError):
+        return ""
+    if error.summary.partition(":")[0] not in MISTAKES:
+        return ""
+    return f"{error.uid}\n{error.user_traceback}"
+
+
+def is_healed_by_restart(error: Exception, *, is_first: bool) -> bool:
+    """Whether another attempt may succeed; ``is_first``: nothing says that the job ever worked."""
+    if not isinstance(error, MainstayError):
+        return True
+    return not (error.is_final or (is_first and error.is_final_at_start))
+
+
+def error_of_job(job: str, error: Exception) -> Exception:
+    """What a job has failed with, for people: an error that names the job."""
+    if isinstance(error, _SHOWN_AS_IT_IS):
+        return error
+    name = f"{type(error).__name__}: {error}".removesuffix(": ")
+    failed = JobFailedError(f"job {job!r} failed: {name}")
+    failed.__cause__ = failed.original = error
+    return failed

@@ -1,0 +1,33 @@
+"""What a function of the job's author is given beside the row: ``ctx``.
+
+There is one for each operator of a subtask. The runtime sets the key before each row and the
+watermark when event time moves on; handles of keyed state read the key from it.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+
+from mainstay.state.keyed import KeyContext
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+
+class ProcessContext(KeyContext):
+    """What a function of the job's author learns about the row it is called for."""
+
+    __slots__ = ("parallelism", "subtask", "uid", "watermark_us")
+
+    def __init__(self, uid: str, subtask: int, parallelism: int) -> None:
+        super().__init__()
+        self.uid = uid
+        self.subtask = subtask
+        self.parallelism = parallelism
+        self.watermark_us: int | None = None
+
+    @property
+    def watermark(self) -> datetime | None:
+        """How far event time has come: rows older than this are late. None while unknown."""
+        if self.watermark_us is None:
+            return None
+        return _EPOCH + timedelta(microseconds=self.watermark_us)

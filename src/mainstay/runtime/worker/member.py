@@ -1,0 +1,226 @@
+"""A member of a task: one operator of one subtask together with its state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from mainstay.runtime.deferred import Late
+from mainstay.runtime.deployment import RestoredState
+from mainstay.runtime.messages import Epoch
+from mainstay.runtime.operators.base import Operator
+from mainstay.runtime.ports import Clock
+from mainstay.runtime.retry import Retry
+from mainstay.runtime.row_context import ProcessContext
+from mainstay.runtime.spec import OperatorSpec
+from mainstay.runtime.status import Problem
+from mainstay.runtime.upgrading import StoredAs, Upgrader
+from mainstay.runtime.worker.channel_state import encoded_rows
+from mainstay.runtime.worker.expiry import Expiry
+from mainstay.snapshot.layout import units_path
+from mainstay.snapshot.manifest import OperatorUnits, SegmentRef, SubtaskState
+from mainstay.snapshot.statefile import StateTable
+from mainstay.snapshot.storage import Storage
+from mainstay.snapshot.units import is_large, store_units
+from mainstay.state.backends.contract import BackendSettings, ReadSegment
+from mainstay.state.chain import Segment
+from mainstay.state.operator import OperatorList
+from mainstay.state.segments import read_segment
+from mainstay.state.subtask import KeyedSubtask, Owner, Restored
+from mainstay.state.ttl_tables import Sweeper
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """An operator's part of an epoch, as it was when the marker passed.
+
+    Where a part is late its units take the place of those that were copied.
+    """
+
+    segments: tuple[Segment, ...]
+    units: Mapping[str, list[Any]]
+    late: Late | None = None
+    channels: Late | None = None
+    """In-flight rows to and from the task, for the first operator of its chain."""
+
+    @property
+    def lates(self) -> tuple[Late, ...]:
+        return tuple(late for late in (self.late, self.channels) if late is not None)
+
+    @property
+    def is_durable(self) -> bool:
+        has_all = all(late.is_known for late in self.lates)
+        return has_all and all(segment.is_durable for segment in self.segments)
+
+
+class Member:
+    """An operator and its state, in one subtask of one attempt. ``keyed`` is None without a key."""
+
+    def __init__(
+        self,
+        spec: OperatorSpec,
+        owner: Owner,
+        parallelism: int,
+        backend: BackendSettings,
+        clock: Clock | None = None,
+    ) -> None:
+        self.spec = spec
+        self.uid = spec.uid
+        self.owner = owner
+        self.operator: Operator = spec.factory.build()
+        self.lists = {info.name: OperatorList(info) for info in spec.states if not info.is_keyed}
+        self.row_context = ProcessContext(spec.uid, owner.subtask, parallelism)
+        if clock is not None:
+            self.row_context.now_us = lambda: int(clock.wall() * 1_000_000)
+        self._clock = clock
+        self._compaction = Retry()
+        self.keyed = self._keyed(backend)
+        self.expiry: Expiry | None = None
+        if self.keyed is not None and self.keyed.backend.expiring:
+            self.expiry = Expiry(Sweeper(list(self.keyed.backend.expiring.values())))
+
+    def _keyed(self, backend: BackendSettings) -> KeyedSubtask | None:
+        spec = self.spec
+        if spec.key is None:
+            return None
+        states = tuple(info for info in spec.states if info.is_keyed)
+        keyed = KeyedSubtask(self.owner, states, spec.key.type, self.row_context, backend)
+        keyed.on_compacted = self._compaction.succeeded
+        keyed.on_compaction_failed = self._compaction_failed
+        return keyed
+
+    def relieve(self) -> None:
+        """Called after every slice of rows."""
+        if self.keyed is not None:
+            self.keyed.backend.relieve()
+
+    # ------------------------------------------------------------ snapshots
+
+    def freeze(self, epoch: Epoch) -> Cut:
+        """The synchronous part: O(1) for keyed state, a copy for operator state."""
+        segments: tuple[Segment, ...] = ()
+        if self.keyed is not None:
+            self.keyed.freeze(f"e{epoch}")
+            segments = self.keyed.chain.segments
+        units = {name: handle.copy_units() for name, handle in self.lists.items()}
+        return Cut(segments, units, self.operator.late())
+
+    def acknowledged(self, cut: Cut) -> SubtaskState:
+        """What the manifest says of this subtask, once the cut is durable."""
+        chain = tuple(segment.ref for segment in cut.segments if segment.ref is not None)
+        assert len(chain) == len(cut.segments), "a segment is acknowledged before it is durable"
+        units = dict(cut.units)
+        if cut.late is not None:
+            units.update(cut.late.units())
+        encoded = {name: self.lists[name].encode(kept) for name, kept in units.items()}
+        if cut.channels is not None:
+            encoded.update(encoded_rows(cut.channels.units()))
+        kept = () if cut.late is None else cut.late.kept()
+        return SubtaskState(self.owner.subtask, chain, encoded, kept)
+
+    def has_large_units(self, state: SubtaskState) -> bool:
+        """Whether units are to be stored in files, because they are many."""
+        return not self._is_read_in_manifests and any(map(is_large, state.units.values()))
+
+    @property
+    def _is_read_in_manifests(self) -> bool:
+        """Whether others read the units in manifests: splits, and handles of global sinks."""
+        sink = self.spec.sink
+        return self.spec.source is not None or (sink is not None and sink.is_global)
+
+    def store_units(self, storage: Storage, state: SubtaskState, epoch: Epoch) -> SubtaskState:
+        """Write units that are many to files. Runs in the background."""
+        units = {
+            name: store_units(storage, self._units_path(name, epoch), each)
+            if is_large(each)
+            else each
+            for name, each in state.units.items()
+        }
+        return replace(state, units=units)
+
+    def _units_path(self, name: str, epoch: Epoch) -> str:
+        return units_path(self.uid, self.owner.subtask, self.owner.attempt, name, epoch)
+
+    def on_complete(self, epoch: Epoch, longest_chain: int) -> None:
+        """The epoch, and every one before it, is committed in the log."""
+        self.operator.on_complete(epoch)
+        if self.keyed is not None:
+            self.keyed.backend.on_complete(epoch)
+            self.keyed.compact(longest_chain)
+
+    def on_abort(self, epoch: Epoch) -> None:
+        """The epoch was given up; what it was to hold goes with the next one."""
+        self.operator.on_abort(epoch)
+        if self.keyed is not None:
+            self.keyed.backend.on_abort(epoch)
+
+    def _compaction_failed(self, error: Exception) -> None:
+        self._compaction.failed(0.0 if self._clock is None else self._clock.monotonic(), error)
+
+    def problem(self, now: float) -> Problem | None:
+        """What keeps the operator from its work, or its files from being merged."""
+        problem = self.operator.problem(now)
+        if problem is not None or self._compaction.error is None:
+            return problem
+        did = "has not been able to merge its state files"
+        return self._compaction.problem(str(self.owner), did, now)
+
+    # ------------------------------------------------------------ restore
+
+    def restore_units(self, units: Mapping[str, OperatorUnits]) -> None:
+        for name, stored in units.items():
+            if name in self.lists:
+                self.lists[name].restore(stored)
+
+    def read(
+        self, storage: Storage, restored: RestoredState, origin: Storage | None = None
+    ) -> Restored:
+        """Read what is to be restored, from ``origin`` if it is not in ``storage``.
+
+        Runs in the background.
+        """
+        assert self.keyed is not None
+        place = storage if origin is None else origin
+        return self.keyed.read(
+            storage,
+            place,
+            restored.chain,
+            self._reading(place, restored.stored_as),
+            is_foreign=restored.rewrite,
+            is_converted=restored.stored_as is not None,
+        )
+
+    def _reading(self, place: Storage, stored_as: StoredAs | None) -> ReadSegment:
+        """How a segment is read: as it is, or as rows of the states that the job declares now."""
+        if stored_as is None:
+            return lambda ref: read_segment(place, ref)
+        upgrader = Upgrader(
+            stored_as,
+            self.spec,
+            self.owner.groups,
+            self.owner.max_parallelism,
+            self.row_context.now_us(),
+        )
+
+        def read(ref: SegmentRef) -> Iterator[StateTable]:
+            for table in read_segment(place, ref):
+                rows = upgrader.rows(table)
+                if rows is not None:
+                    yield rows
+
+        return read
+
+    # ------------------------------------------------------------ the end
+
+    def close(self) -> None:
+        """The job ends in good order."""
+        self.operator.close()
+
+    def release(self) -> None:
+        """Give back what is held."""
+        self.operator.release()
+        if self.expiry is not None:
+            self.expiry.stop()
+        if self.keyed is not None:
+            self.keyed.backend.close()

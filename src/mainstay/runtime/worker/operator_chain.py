@@ -1,0 +1,214 @@
+"""The operators of one task, driven a slice at a time.
+
+Rows are taken in slices of a few milliseconds. A watermark, and the end of input, go through the
+operators in their order and may take many slices: they are *under way* meanwhile. Three things
+come before anything new, so that nothing passes them: what is left of a slice that took too long,
+then what is under way, then the in-flight rows of a restored snapshot.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+
+import pyarrow as pa
+
+from mainstay.runtime.messages import EndOfInput, Watermark
+from mainstay.runtime.ports import Clock
+from mainstay.runtime.worker.counting import Counts, Effort
+from mainstay.runtime.worker.member import Member
+from mainstay.runtime.worker.output import Output
+from mainstay.runtime.worker.pace import Pace
+from mainstay.runtime.worker.replays import Replays
+from mainstay.runtime.worker.slices import SliceSize
+
+LEAST_ROWS = 16
+"""Lower bound of a slice, so that slow receivers cannot starve a task."""
+
+RESUMED_ROWS = 1024
+"""Rows of a slice that took too long that are turned into rows again at a time."""
+
+
+class OperatorChain:
+    """The members and outputs of a task, and what they have under way.
+
+    ``on_end`` is called when the end of input has gone through all of them.
+    """
+
+    def __init__(
+        self,
+        members: list[Member],
+        outputs: list[Output],
+        clock: Clock,
+        pace: Pace,
+        slices: SliceSize,
+        on_end: Callable[[], None],
+        counts: Sequence[Counts] = (),
+    ) -> None:
+        self.members = members
+        self.outputs = outputs
+        self.counts = counts or [Counts() for _ in members]
+        self.replays = Replays()
+        self.ended = False
+        self.watermark_us: int | None = None
+        """The last watermark that has gone through all operators."""
+        self.rows = 0
+        """How many rows were taken so far."""
+        self.took_s = 0.0
+        """How long the last slice took."""
+        self._clock = clock
+        self._pace = pace
+        self._pace.into(members[0].operator, 0)
+        self._slices = slices
+        self._on_end = on_end
+        self._effort = Effort(clock.monotonic())
+        self._under_way: deque[Iterator[None]] = deque()
+        self._edge = ""
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether all that was begun is done, so that something new may be taken."""
+        return not self._pace.has_rest and not self._under_way and self.replays.is_empty
+
+    @property
+    def rows_left(self) -> int:
+        """Rows that were taken, or restored, and are still to be processed."""
+        return self.replays.rows + self._pace.rows_left
+
+    @property
+    def slice_rows(self) -> int:
+        """How many rows to take: those of a few milliseconds, and fewer where what is emitted for
+        them would keep receivers busy for long. Markers wait behind it."""
+        most = min((output.slice_rows for output in self.outputs), default=math.inf)
+        return int(min(self._slices.rows, max(LEAST_ROWS, most)))
+
+    def effort(self) -> tuple[float, float]:
+        """The time that a row took lately, and the part of the time it was at work."""
+        return self._effort.lately(self._clock.monotonic())
+
+    def flush(self, *, idle: bool) -> bool:
+        # The operators first: what they hold back goes out with the rest.
+        held = sum(member.operator.flush(idle=idle) for member in self.members)
+        return held + sum(output.flush() for output in self.outputs) > 0
+
+    # ------------------------------------------------------------ slices
+
+    def step(self) -> bool:
+        """Go on with what was begun, for a slice; False if nothing was."""
+        if self._pace.has_rest:
+            self._resume()
+        elif self._under_way:
+            self._advance()
+        elif not self.replays.is_empty:
+            place, port, edge, batch = self.replays.take(self.slice_rows)
+            self.process(batch, port, edge=edge, place=place)
+        else:
+            return False
+        return True
+
+    def process(self, batch: pa.RecordBatch, port: int, *, edge: str = "", place: int = 0) -> None:
+        """Have an operator take a batch. ``edge`` is what its rows are known by in snapshots."""
+        self._edge = edge
+        into = self._pace.way_into(self.members[place].operator, place)
+
+        def work() -> int:
+            into(batch, port)
+            return batch.num_rows  # type: ignore[no-any-return]
+
+        self.run(work)
+
+    def run(self, work: Callable[[], int | None]) -> int | None:
+        """Do a slice of work that may stop in the middle; it says how many rows it took."""
+        clock, pace = self._clock, self._pace
+        started, computed = clock.monotonic(), clock.cpu()
+        pace.begin(started)
+        rows = work()
+        pace.end()
+        if rows:
+            self.rows += rows
+            self.took_s = clock.monotonic() - started
+            self._effort.took(rows - pace.rows_left, self.took_s)
+            self._slices.took(rows, self.took_s, clock.cpu() - computed)
+            for output in self.outputs:
+                output.took(rows)
+        return rows
+
+    def _resume(self) -> None:
+        """Go on with a slice that took too long."""
+        left, started = self._pace.rows_left, self._clock.monotonic()
+        self._pace.begin(started)
+        self._pace.resume(RESUMED_ROWS)
+        self._pace.end()
+        self.took_s = self._clock.monotonic() - started
+        self._effort.took(left - self._pace.rows_left, self.took_s)
+
+    # ------------------------------------------------------------ what is under way
+
+    def pass_on(self, watermark: Watermark) -> None:
+        """Event time moves on, behind every row that was taken before."""
+        self._begin(self._passing(watermark))
+
+    def end(self) -> None:
+        """All input has been taken: let every operator finish, and say so downstream."""
+        self._begin(self._ending())
+
+    def _begin(self, slices: Iterator[None]) -> None:
+        self._under_way.append(slices)
+        if len(self._under_way) == 1 and not self._pace.has_rest:
+            self._advance()
+
+    def _advance(self) -> None:
+        """Do one slice of what is under way."""
+        started = self._clock.monotonic()
+        self._pace.begin(started)
+        for _ in self._under_way[0]:
+            break
+        else:
+            self._under_way.popleft()
+        self._pace.end()
+        self.took_s = self._clock.monotonic() - started
+        self._effort.took(0, self.took_s)
+
+    def _passing(self, watermark: Watermark) -> Iterator[None]:
+        """A watermark passing through the operators: each hears of it when it has taken the rows
+        that those before it have emitted on account of it."""
+        for member in self.members:
+            yield from member.operator.on_watermark(watermark)
+            if self._pace.has_rest:
+                yield
+        self.watermark_us = watermark.time_us
+        for output in self.outputs:
+            output.send_control(watermark)
+
+    def _ending(self) -> Iterator[None]:
+        for member in self.members:
+            member.operator.end_of_input()
+            if self._pace.has_rest:
+                yield
+        self.ended = True
+        for output in self.outputs:
+            output.send_control(EndOfInput())
+        self._on_end()
+
+    # ------------------------------------------------------------ cuts
+
+    def finish(self, *, behind_head: bool) -> None:
+        """Do all that was begun, however long it takes, so that there may be a cut.
+
+        With ``behind_head`` rows that the head has not taken stay: ``rest_of_head``. There are
+        none while anything is under way.
+        """
+        self._pace.finish(RESUMED_ROWS, behind_head=behind_head)
+        while self._under_way:
+            for _ in self._under_way[0]:
+                pass
+            self._under_way.popleft()
+
+    def rest_of_head(self) -> list[tuple[str, pa.RecordBatch]]:
+        """What is left of the slice that the head was given, with the name of its edge."""
+        return [(self._edge, batch) for batch in self._pace.rest_of_head()]
+
+    def check_invariants(self) -> None:
+        rest = self._pace.rest_of_head()
+        assert not (self._under_way and rest), "a watermark has passed rows of its input"

@@ -1,0 +1,1 @@
+"""DataFrames into ingest logs."""

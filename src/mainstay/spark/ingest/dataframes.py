@@ -1,0 +1,48 @@
+"""A DataFrame that enters a job: what ``from_dataframe`` remembers until the job starts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from mainstay.connectors.ingest.source import IngestSource
+from mainstay.errors import GraphError, SchemaError
+from mainstay.schema import to_schema
+from mainstay.snapshot.storage import shared
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ingest:
+    """A DataFrame and the source that reads what Spark writes of it."""
+
+    df: Any
+    source: IngestSource
+    allow_changed_query: bool = False
+
+    @property
+    def uid(self) -> str:
+        return self.source.uid
+
+    @property
+    def is_streaming(self) -> bool:
+        return not self.source.bounded
+
+
+def ingest_of(
+    df: Any, uid: str, directory: str | None, *, allow_changed_query: bool = False
+) -> Ingest:
+    """The ingest of a DataFrame into the job whose snapshots are in ``directory``."""
+    if not hasattr(df, "isStreaming") or not hasattr(df, "schema"):
+        raise GraphError(
+            f"from_dataframe(uid={uid!r}) needs a DataFrame of Spark, not {type(df).__name__}."
+        )
+    try:
+        schema = to_schema(df.schema)
+    except SchemaError as error:
+        raise GraphError(
+            f"the DataFrame of {uid!r} cannot enter a job: {error}. Cast the column with "
+            "df.withColumn(...) first."
+        ) from error
+    location = None if directory is None else shared(directory)
+    source = IngestSource(location, uid, schema, bounded=not df.isStreaming)
+    return Ingest(df, source, allow_changed_query)

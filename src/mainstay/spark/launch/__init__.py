@@ -1,0 +1,1 @@
+"""A job on Spark: the session, the barrier tasks, and the job's handle."""

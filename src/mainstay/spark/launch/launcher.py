@@ -1,0 +1,173 @@
+"""The Spark launcher: an attempt is one Spark job in barrier mode, started from a thread.
+
+Spark places, starts, supervises and kills the workers. The job has one result stage, so Spark
+does not retry it: what comes after a failure is the coordinator's to decide.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import threading
+import time
+import uuid
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+from pyspark import BarrierTaskContext
+
+import mainstay
+from mainstay.drive.remote_worker import Bootstrap, RemoteWorker
+from mainstay.errors import SparkSetupError
+from mainstay.spark.launch.reservations import Reservation
+from mainstay.spark.launch.session import is_local, is_stopped, slots
+from mainstay.transport.address import LOOPBACK
+
+CLOSE_S = 30.0
+SLOTS_S = 120.0
+"""How long slots are waited for before Spark is asked all the same, and says what it lacks."""
+_LOOK_S = 0.1
+
+
+class SparkLauncher:
+    """Starts attempts on one Spark session."""
+
+    def __init__(self, session: Any, name: str, reservation: Reservation | None = None) -> None:
+        self._session = session
+        self._reservation = reservation
+        self._name = name
+        self._id = uuid.uuid4().hex
+        self._threads: dict[int, threading.Thread] = {}
+        self._stops: dict[int, threading.Event] = {}
+        self._is_local = is_local(session)
+        context = session.sparkContext
+        self.host = LOOPBACK if self._is_local else context.getConf().get("spark.driver.host")
+        if not self._is_local:
+            ship_package(context)
+
+    def start(self, bootstrap: Bootstrap, workers: int, ended: Callable[[str], None]) -> None:
+        before = [thread for thread in self._threads.values() if thread.is_alive()]
+        main = _main(cloudpickle.dumps(bootstrap), LOOPBACK if self._is_local else None)
+        stopped = self._stops[bootstrap.attempt] = threading.Event()
+
+        def run() -> None:
+            # The slots of the last attempt are free only when its job has ended.
+            for thread in before:
+                thread.join()
+            try:
+                self._await_slots(workers, stopped)
+                group = self._group(bootstrap.attempt)
+                if self._reservation is not None:
+                    self._reservation.group = group
+                description = f"mainstay: {self._name}, attempt {bootstrap.attempt}"
+                self._session.sparkContext.setJobGroup(group, description, True)
+                rows = self._session.range(0, workers, 1, workers)
+                rows.mapInArrow(main, "nothing int", barrier=True).collect()
+                ended("its Spark job has ended")
+            except Exception as error:
+                # Once the session is stopped, nothing that Spark says of it means anything.
+                ended(f"its Spark job has failed: {summary(str(error)) or type(error).__name__}")
+
+        thread = threading.Thread(
+            target=run, name=f"mainstay-spark-{bootstrap.attempt}", daemon=True
+        )
+        self._threads[bootstrap.attempt] = thread
+        thread.start()
+
+    def _await_slots(self, workers: int, stopped: threading.Event) -> None:
+        """Wait until Spark has as many slots as workers: an executor that died is replaced.
+
+        Spark looks for them only every 15 s once a barrier job has found too few.
+        """
+        until = time.monotonic() + SLOTS_S
+        while slots(self._session)[0] < workers and time.monotonic() < until:
+            if stopped.wait(_LOOK_S):
+                return
+
+    def _group(self, attempt: int) -> str:
+        return f"mainstay-{self._id}-{attempt}"
+
+    def stop(self, attempt: int) -> None:
+        """Cancel the Spark job of an attempt, also one that has not been submitted yet."""
+        if attempt in self._stops:
+            self._stops[attempt].set()
+        try:
+            context = self._session.sparkContext._jsc.sc()
+            context.cancelJobGroupAndFutureJobs(self._group(attempt))
+        except Exception:
+            # A session that was stopped has taken its jobs with it.
+            if not is_stopped(self._session):
+                raise
+
+    def gone(self) -> Exception | None:
+        if not is_stopped(self._session):
+            return None
+        return SparkSetupError(
+            f"the Spark session was stopped under job {self._name!r}, and its workers with it. End "
+            "the job (job.stop() or job.cancel()) before spark.stop(). To go on, start another "
+            "session and the job again with restore='latest'."
+        )
+
+    def close(self) -> None:
+        try:
+            for attempt, thread in self._threads.items():
+                thread.join(CLOSE_S)
+                if thread.is_alive():
+                    self.stop(attempt)
+                    thread.join(CLOSE_S)
+        finally:
+            if self._reservation is not None:
+                self._reservation.release()
+
+
+def _main(bootstrap: bytes, host: str | None) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    """What every barrier task runs."""
+
+    def main(batches: Iterator[Any]) -> Iterator[Any]:
+        for _ in batches:
+            continue
+        context = BarrierTaskContext.get()
+        number = context.partitionId()
+        own = host or context.getTaskInfos()[number].address.rsplit(":", 1)[0].strip("[]")
+        RemoteWorker(cloudpickle.loads(bootstrap), number, own).run()
+        return iter(())
+
+    return main
+
+
+_NOISE = re.compile(
+    r"^(An error occurred while calling .*|"
+    r".*Could not recover from a failed barrier ResultStage.*|"
+    r"(\.\.\.|at |Caused by: |Driver stacktrace).*)$"
+)
+_JAVA_CLASS = re.compile(r"^:?\s*([a-z_]\w*\.)+[A-Z][\w$]*:\s*")
+_PYTHON_ERROR = re.compile(r"^([A-Za-z_][\w.]*(Error|Exception|Exit|Interrupt)\b.*)$")
+
+
+def summary(text: str) -> str:
+    """The line of a failed Spark job's error that says what happened."""
+    lines = [line.rstrip() for line in text.splitlines() if line.strip()]
+    traceback = next((n for n, line in enumerate(lines) if "Traceback (most recent" in line), None)
+    if traceback is not None:
+        for line in lines[traceback + 1 :]:
+            if not line.startswith((" ", "\t")) and _PYTHON_ERROR.match(line):
+                return line
+    telling = [line for line in lines if not _NOISE.match(line.strip())]
+    return _JAVA_CLASS.sub("", telling[0]).strip().rstrip(":") if telling else "".join(lines[:1])
+
+
+def ship_package(context: Any) -> None:
+    """Give executors this package; what it depends on must be installed there."""
+    target = Path(context._temp_dir) / "mainstay.zip"
+    if target.exists():
+        return
+    root = Path(mainstay.__file__).parent
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w") as archive:
+        for path in sorted(root.rglob("*.py")):
+            archive.write(path, Path("mainstay") / path.relative_to(root))
+    target.write_bytes(data.getvalue())
+    context.addPyFile(str(target))

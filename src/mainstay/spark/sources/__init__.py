@@ -1,0 +1,1 @@
+"""PySpark's Python data sources as sources and sinks."""

@@ -1,0 +1,1 @@
+"""States as DataFrames, and savepoints made of them."""

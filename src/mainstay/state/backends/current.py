@@ -1,0 +1,93 @@
+"""Backends whose tables always hold everything: nothing follows behind, and nothing is absorbed.
+
+What is common to them is here; they differ in their tables, and in what a base is to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from mainstay.snapshot.manifest import SegmentRef
+from mainstay.snapshot.statefile import StateTable
+from mainstay.snapshot.storage import Storage
+from mainstay.state.backends.contract import Base, Frozen, PathOf, Restore, Work
+from mainstay.state.backends.tables import Tables
+
+SLICE_ROWS = 2048
+"""Rows applied between two chances for the loop to do something else."""
+
+
+class CurrentBackend:
+    """The keyed state of one subtask of one operator. Reads never look at segments."""
+
+    is_large = is_full = is_busy = False
+    not_absorbed: frozenset[str] = frozenset()
+
+    def __init__(self, tables: Tables) -> None:
+        self.tables = tables
+        self.handles = tables.handles
+        self.expiring = tables.expiring
+
+    def prefetch(self, keys: Sequence[Any]) -> None:
+        """Everything is where it is read."""
+
+    def relieve(self) -> None:
+        """Nothing grows in one piece."""
+
+    def freeze(self) -> Frozen:
+        """Take the active segment away and open an empty one, O(states)."""
+        frozen = {name: table.freeze() for name, table in self.tables.items()}
+        return {name: parts for name, parts in frozen.items() if parts}
+
+    def frozen_as(self, segment: str) -> None:
+        """Reads never look at segments."""
+
+    def encode(self, frozen: Frozen) -> Iterator[list[StateTable]]:
+        return self.tables.encode(frozen)
+
+    def leftovers(self, frozen: Frozen) -> list[Any]:
+        return self.tables.leftovers(frozen)
+
+    def on_durable(self, segment: str, tables: list[StateTable]) -> None:
+        """The tables have it all."""
+
+    def on_complete(self, epoch: int) -> None:
+        """Nothing waits for an epoch."""
+
+    def on_abort(self, epoch: int) -> None:
+        """Segments stay in the chain."""
+
+    def next_work(self) -> Work | None:
+        return None
+
+    def begin_base(self, base: Base) -> bool:
+        return False
+
+    def restore(self, start: Restore) -> list[StateTable]:
+        return [table for ref in start.chain for table in start.read(ref)]
+
+    def base(self, id: str, storage: Storage, path_of: PathOf) -> SegmentRef | None:
+        return None
+
+    def apply(self, rows: StateTable) -> Iterator[None]:
+        """Apply stored rows in order, a slice at a time, without making them changes again."""
+        if rows.name not in self.tables:
+            return
+        table = self.tables[rows.name]
+        for start in range(0, rows.table.num_rows, SLICE_ROWS):
+            table.apply(rows.table.slice(start, SLICE_ROWS))
+            yield
+
+    def mark_all_changed(self) -> None:
+        for table in self.tables.values():
+            table.mark_all_changed()
+
+    def entries(self, name: str) -> Iterator[tuple[Any, Any]]:
+        return self.tables.entries_of(name)
+
+    def peek(self, name: str, key: Any) -> Any:
+        return self.tables.peek(name, key)
+
+    def close(self) -> None:
+        """Memory goes with the process."""

@@ -1,0 +1,37 @@
+"""The heap backend: the keyed state of a subtask in the memory of its process.
+
+A write changes the live view and the active segment. Freezing hands the active segment out and
+opens an empty one, which costs the same whatever the size of the state; reads never look at
+segments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mainstay.state.backends.current import CurrentBackend
+from mainstay.state.backends.heap.tables import TABLES
+from mainstay.state.backends.tables import Tables
+from mainstay.state.declaration import StateInfo
+from mainstay.state.keyed import KeyContext
+from mainstay.state.ttl import stored_info
+from mainstay.state.values import ValueType
+
+
+class HeapBackend(CurrentBackend):
+    """The keyed state of one subtask of one operator, in this process's memory."""
+
+    def __init__(
+        self,
+        infos: Sequence[StateInfo],
+        key: ValueType,
+        max_parallelism: int,
+        context: KeyContext,
+    ) -> None:
+        tables = {info.name: TABLES[info.kind](info, key) for info in map(stored_info, infos)}
+        super().__init__(Tables(infos, key, max_parallelism, context, tables))
+
+    def relieve(self) -> None:
+        """Keep the active segment from growing in one piece."""
+        for table in self.tables.values():
+            table.relieve()

@@ -1,0 +1,1 @@
+"""Keyed state in RocksDB on the local disk."""

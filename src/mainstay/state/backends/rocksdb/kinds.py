@@ -1,0 +1,20 @@
+"""Which table of the RocksDB backend is for which kind of state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from mainstay.state.backends.rocksdb.maps import RocksMaps
+from mainstay.state.backends.rocksdb.tables import RocksColumns, RocksLists, RocksValues
+from mainstay.state.declaration import StateInfo
+from mainstay.state.values import ValueType
+
+TABLES: dict[str, Callable[[StateInfo, ValueType, int, int], Any]] = {
+    "value": RocksValues,
+    "reducing": RocksValues,
+    "aggregating": RocksValues,
+    "list": RocksLists,
+    "map": RocksMaps,
+    "columns": RocksColumns,
+}

@@ -1,0 +1,112 @@
+"""Row keys: where in RocksDB something of a key lies. Part of the durable format, version 1.
+
+::
+
+    key-group, 2 bytes, big endian | number of the state, 2 bytes, big endian | the key
+
+so that the key-groups of a subtask are one sequential scan. The key is a byte that says whether it
+is there (1) or null (0), and its cell (see ``cells``). In a map each entry has a row of its
+own: the length of the key comes before it, in four bytes, and the cell of the map key after it.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from mainstay.state.backends.rocksdb.cells import FEW, LENGTH, FixedCells, as_bytes, cells_of
+from mainstay.state.hashing import key_groups
+from mainstay.state.values import ValueType
+
+PREFIX = struct.Struct(">HH")
+_WORD = (1 << 64) - 1
+_G, _A, _B = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
+Groups = npt.NDArray[np.integer[Any]]
+
+
+def group_bounds(first_group: int, last_group: int) -> tuple[bytes, bytes | None]:
+    """From where to where the rows of these key-groups lie; None is the end of everything."""
+    after = last_group + 1
+    return struct.pack(">H", first_group), struct.pack(">H", after) if after < 1 << 16 else None
+
+
+def prefix_end(prefix: bytes) -> bytes:
+    """The first key behind all that begin with a prefix, which is not all ones."""
+    stripped = prefix.rstrip(b"\xff")
+    return stripped[:-1] + bytes([stripped[-1] + 1])
+
+
+def hash_of_whole(number: int) -> int:
+    """The key hash (see ``hashing``) of one whole number."""
+    word = (number + _G) & _WORD
+    word = ((word ^ (word >> 30)) * _A) & _WORD
+    word = ((word ^ (word >> 27)) * _B) & _WORD
+    return word ^ (word >> 31)
+
+
+class RowKeys:
+    """The row keys of one state. ``is_map`` says that each entry of a key has its own row."""
+
+    def __init__(self, number: int, key: ValueType, max_parallelism: int, *, is_map: bool) -> None:
+        self.number = number
+        self._key = key
+        self._cells = cells_of(key, is_key=True)
+        self._max_parallelism = max_parallelism
+        self._is_map = is_map
+        self._is_whole = pa.types.is_integer(key.arrow)
+        self._width = key.arrow.bit_width // 8 if self._is_whole else 0
+
+    def of(self, kept: Sequence[Any]) -> list[bytes]:
+        """The row keys of keys as they are kept; of a map, what its entries begin with."""
+        if self._is_whole and len(kept) < FEW and None not in kept:
+            return [self._of_whole(number) for number in kept]
+        column = self._key.to_array(kept)
+        return self.of_column(column, key_groups([column], self._max_parallelism))
+
+    def _of_whole(self, number: int) -> bytes:
+        """The row key of one whole number: a column of one would cost many times as much."""
+        head = PREFIX.pack(hash_of_whole(number) % self._max_parallelism, self.number)
+        cell = b"\1" + number.to_bytes(self._width, "little", signed=True)
+        return head + (LENGTH.pack(len(cell)) + cell if self._is_map else cell)
+
+    def of_column(self, column: pa.Array, groups: Groups) -> list[bytes]:
+        heads = self._heads(groups)
+        cells = self._cells
+        if isinstance(cells, FixedCells) and not column.null_count and not self._is_map:
+            ones = np.ones((len(column), 1), np.uint8)
+            return as_bytes(np.hstack([heads, ones, cells.matrix(column)]))
+        is_null = column.is_null().to_pylist()
+        keys = [
+            b"\0" if null else b"\1" + cell
+            for null, cell in zip(is_null, cells.encode(column), strict=True)
+        ]
+        if self._is_map:
+            keys = [LENGTH.pack(len(key)) + key for key in keys]
+        return [head + key for head, key in zip(as_bytes(heads), keys, strict=True)]
+
+    def _heads(self, groups: Groups) -> npt.NDArray[np.uint8]:
+        heads = np.empty((len(groups), PREFIX.size), np.uint8)
+        heads[:, :2] = groups.astype(">u2").view(np.uint8).reshape(-1, 2)
+        heads[:, 2:] = np.frombuffer(struct.pack(">H", self.number), np.uint8)
+        return heads
+
+    def entry_cell(self, row_key: bytes) -> tuple[bytes, bytes]:
+        """The row key of a map's entry divided: what is the key's, and the cell of the map key."""
+        (length,) = LENGTH.unpack_from(row_key, PREFIX.size)
+        end = PREFIX.size + LENGTH.size + length
+        return row_key[:end], row_key[end:]
+
+    def keys(self, row_keys: Sequence[bytes]) -> list[Any]:
+        """The keys of row keys, as they are kept."""
+        start = PREFIX.size + (LENGTH.size if self._is_map else 0)
+        found: list[Any] = [None] * len(row_keys)
+        there = [number for number, row_key in enumerate(row_keys) if row_key[start]]
+        cells = [row_keys[number][start + 1 :] for number in there]
+        for number, kept in zip(there, self._cells.decode(cells), strict=True):
+            found[number] = kept
+        return found

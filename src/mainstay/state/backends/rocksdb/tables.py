@@ -1,0 +1,388 @@
+"""The tables of the RocksDB backend: cached rows, changes, and the database behind them.
+
+A write changes the cached row and the active segment. A row that is not cached is put together
+from the database and the changes that it does not have yet: those of frozen segments, oldest first,
+and those of the active one. The database is read by the loop and written in the background
+(``writing``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, filterfalse, islice
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from mainstay.state.accumulating import Accumulating, Column, accumulating
+from mainstay.state.backends.changes import (
+    DELETED,
+    append_to,
+    in_slices,
+    list_columns,
+    list_operations,
+)
+from mainstay.state.backends.folding import fold
+from mainstay.state.backends.rocksdb.access import rocks_access
+from mainstay.state.backends.rocksdb.cells import cells_of
+from mainstay.state.backends.rocksdb.disk import Database
+from mainstay.state.backends.rocksdb.lists import GENERATION, ListCells
+from mainstay.state.backends.rocksdb.live import LiveRows
+from mainstay.state.backends.rocksdb.memory import ENTRY_BYTES, SCALAR_ENTRY_BYTES
+from mainstay.state.backends.rocksdb.rows import PREFIX, RowKeys
+from mainstay.state.declaration import StateInfo
+from mainstay.state.keyed import Access, KeyContext
+from mainstay.state.operations import DELETE, PUT
+from mainstay.state.values import PICKLED, ValueType
+
+SLICE_ROWS = 4096
+"""Rows converted between two chances for the loop to do something else."""
+SCANNED_ROWS = 4096
+_UNKNOWN = object()
+CACHED = 0.5
+"""The share of a table's memory that is for cached rows; the rest is for changes."""
+
+
+def chunks(rows: Iterator[tuple[bytes, bytes]]) -> Iterator[list[tuple[bytes, bytes]]]:
+    """The rows of a scan some thousand at a time, so that they are converted by the column."""
+    while chunk := list(islice(rows, SCANNED_ROWS)):
+        yield chunk
+
+
+class RocksTable:
+    """What the kinds share: cached rows, changes, and where rows lie in the database."""
+
+    is_map = False
+
+    def __init__(self, info: StateInfo, key: ValueType, number: int, max_parallelism: int) -> None:
+        self.info = info
+        self.key = key
+        self.changes: dict[Any, Any] = {}
+        """The active segment: what has changed of each key."""
+        self.rows = RowKeys(number, key, max_parallelism, is_map=self.is_map)
+        self.live = LiveRows(self.load)
+        self.database: Database | None = None
+        self.frozen: list[tuple[int, dict[Any, Any]]] = []
+        """Changes that the database may not have yet, with their generation, oldest first."""
+        self.entry_bytes = ENTRY_BYTES
+        self.row_bytes = ENTRY_BYTES
+        """About what a row takes in memory; learned from what was encoded."""
+
+    @property
+    def weight(self) -> int:
+        """How many rows, elements or entries the active segment holds."""
+        return len(self.changes)
+
+    def read(self, key: Any) -> Any:
+        return self.live[key]
+
+    def peek(self, key: Any) -> Any:
+        """What is kept for a key, without a trace of the look."""
+        kept = self.live.peek(key, _UNKNOWN)
+        return self.found(key) if kept is _UNKNOWN else kept
+
+    def found(self, key: Any) -> Any:
+        """What is kept for a key that is not cached, from wherever it lies."""
+        raise NotImplementedError
+
+    def bring(self, keys: Sequence[Any]) -> None:
+        """Many keys are about to be read: load them in bulk."""
+        self.live.bring(keys)
+
+    def load(self, keys: list[Any]) -> None:
+        """Cache rows that are not cached."""
+        raise NotImplementedError
+
+    def prefetch(self, keys: Iterable[Any]) -> None:
+        """Load what a batch is about to ask for, if this table is asked at all."""
+        if self.live.single_loads:
+            self.live.bring(keys)
+
+    def keep(self, memory_bytes: int) -> None:
+        """Drop cached rows beyond this table's part of memory."""
+        self.live.relieve(self.most_rows(memory_bytes))
+
+    def most_rows(self, memory_bytes: int) -> int:
+        """How many cached rows this table's part of memory is enough for."""
+        return int(memory_bytes * CACHED) // self.row_bytes
+
+    def forget(self) -> None:
+        """Drop all cached rows: the database was changed under them."""
+        self.live.forget()
+
+    def learn(self, column_bytes: int, rows: int) -> None:
+        """What was encoded says how large rows are; objects take a few times as much."""
+        if rows:
+            self.row_bytes = self.entry_bytes + 2 * (column_bytes // rows)
+
+    def freeze_as(self, generation: int) -> list[Any]:
+        """Hand the active segment out; its changes stay readable until the database has them."""
+        if not self.changes:
+            return []
+        part, self.changes = self.changes, {}
+        self.frozen.append((generation, part))
+        return [part]
+
+    def leftovers(self, parts: Sequence[Any]) -> Sequence[Any]:
+        """The parts that take time to free."""
+        return parts
+
+    def repeats_keys(self, parts: Sequence[Any]) -> bool:
+        """Whether a frozen segment may hold many rows that later ones make useless."""
+        return False
+
+    def encode(self, parts: Sequence[dict[Any, Any]]) -> Iterator[list[pa.Array]]:
+        """The columns of a frozen segment (see ``operations.columns_of``), a slice at a time."""
+        operations = chain.from_iterable(self.operations(part) for part in parts)
+        return in_slices(operations, SLICE_ROWS, self.columns, self.info, self.key)
+
+    def operations(self, changes: dict[Any, Any]) -> Iterator[tuple[Any, ...]]:
+        """The rows that a part of a segment stands for."""
+        raise NotImplementedError
+
+    def columns(self, rows: Sequence[tuple[Any, ...]]) -> list[pa.Array]:
+        raise NotImplementedError
+
+    def absorbed(self, generation: int) -> None:
+        """The database has everything up to this generation."""
+        self.frozen = [(number, part) for number, part in self.frozen if number > generation]
+
+    def changed_keys(self) -> dict[Any, None]:
+        parts = [part for _, part in self.frozen]
+        return {key: None for part in (*parts, self.changes) for key in part}
+
+    def entries(self) -> Iterator[tuple[Any, Any]]:
+        changed = self.changed_keys()
+        for key, kept in self.stored():
+            if key not in changed:
+                yield key, kept
+        for key in changed:
+            if (kept := self.live.get(key)) is not None:
+                yield key, kept
+
+    def survey(self) -> Iterator[tuple[Any, Any]]:
+        """Every key and what is kept for it, while others change it between two steps.
+
+        What was there at the beginning comes once at least, as it is then or as it was.
+        """
+        for key in self.changed_keys():
+            if (kept := self.live.get(key)) is not None:
+                yield key, kept
+        yield from self.stored()
+
+    def stored(self) -> Iterator[tuple[Any, Any]]:
+        """Every key that the database has, and what it has for it."""
+        raise NotImplementedError
+
+    def copied(
+        self, rows: Sequence[tuple[bytes, bytes]], generation: int
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """Rows of the same state of another database, as they are here."""
+        number = self.rows.number.to_bytes(2, "big")
+        for row_key, cell in rows:
+            yield row_key[:2] + number + row_key[4:], cell
+
+    def scan(self) -> Iterator[tuple[bytes, bytes]]:
+        """The rows of this state, in order."""
+        if self.database is None:
+            return
+        for row_key, cell in self.database.scan(b"", None):
+            if PREFIX.unpack_from(row_key)[1] == self.rows.number:
+                yield row_key, cell
+
+    def scan_chunks(self) -> Iterator[list[tuple[bytes, bytes]]]:
+        return chunks(self.scan())
+
+
+class RocksValues(RocksTable):
+    """One kept value per key. A change is the new value, None where it was deleted."""
+
+    def __init__(self, info: StateInfo, key: ValueType, number: int, max_parallelism: int) -> None:
+        super().__init__(info, key, number, max_parallelism)
+        self.cells = cells_of(info.value)
+        if not any(map(_is_several_objects, (key, info.value))):
+            self.entry_bytes = self.row_bytes = SCALAR_ENTRY_BYTES
+
+    def load(self, keys: list[Any]) -> None:
+        left = keys
+        for part in (self.changes, *(part for _, part in reversed(self.frozen))):
+            found = list(filter(part.__contains__, left)) if part else []
+            if found:
+                self.live.update(zip(found, map(part.__getitem__, found), strict=True))
+                left = list(filterfalse(part.__contains__, left))
+        if left:
+            self._load_stored(left)
+
+    def _load_stored(self, keys: list[Any]) -> None:
+        """Cache rows whose latest change, if there is any, is in the database."""
+        cells: list[bytes | None] = [None] * len(keys)
+        if self.database is not None:
+            cells = self.database.get_many(self.rows.of(keys))
+        there = [cell for cell in cells if cell is not None]
+        if len(there) < len(keys):
+            self.live.update(dict.fromkeys(keys))
+            keys = [key for key, cell in zip(keys, cells, strict=True) if cell is not None]
+        if there:
+            self.live.update(zip(keys, self.cells.decode(there), strict=True))
+
+    def found(self, key: Any) -> Any:
+        for part in (self.changes, *(part for _, part in reversed(self.frozen))):
+            if key in part:
+                return part[key]
+        (cell,) = (None,) if self.database is None else self.database.get_many(self.rows.of([key]))
+        return None if cell is None else self.cells.decode([cell])[0]
+
+    def access(self, context: KeyContext) -> Access:
+        return rocks_access(self, context)
+
+    def put(self, key: Any, kept: Any) -> None:
+        self.live[key] = kept
+        self.changes[key] = kept
+
+    def read_many(self, keys: Sequence[Any], default: Any) -> list[Any]:
+        self.live.bring(keys)
+        found = list(map(self.live.__getitem__, keys))
+        if default is None:
+            return found
+        return [default if kept is None else kept for kept in found]
+
+    def put_many(self, keys: Sequence[Any], kept: Sequence[Any]) -> None:
+        """Store values by the batch; None deletes."""
+        if any(value is None for value in kept):
+            for key, value in zip(keys, kept, strict=True):
+                self.delete(key) if value is None else self.put(key, value)
+            return
+        self.live.update(zip(keys, kept, strict=True))
+        self.changes.update(zip(keys, kept, strict=True))
+
+    def delete(self, key: Any) -> None:
+        if self.live.has(key) and self.live[key] is None:
+            return
+        self.live[key] = None
+        self.changes[key] = None
+
+    def encode(self, parts: Sequence[dict[Any, Any]]) -> Iterator[list[pa.Array]]:
+        def columns(rows: Sequence[tuple[Any, ...]]) -> list[pa.Array]:
+            keys, kept = zip(*rows, strict=True)
+            values = self.info.value.to_array(kept)
+            return [self.key.to_array(keys), _puts_and_deletes(values), values]
+
+        changes = chain.from_iterable(part.items() for part in parts)
+        return in_slices(changes, SLICE_ROWS, columns, self.info, self.key)
+
+    def stored(self) -> Iterator[tuple[Any, Any]]:
+        for chunk in self.scan_chunks():
+            keys = self.rows.keys([row_key for row_key, _ in chunk])
+            yield from zip(keys, self.cells.decode([cell for _, cell in chunk]), strict=True)
+
+
+class RocksColumns(RocksValues):
+    """One row of accumulators per key, read and written for the keys of a batch in one go."""
+
+    def __init__(self, info: StateInfo, key: ValueType, number: int, max_parallelism: int) -> None:
+        super().__init__(info, key, number, max_parallelism)
+        self.parts: list[Accumulating] = [accumulating(each) for each in info.function]
+
+    def fold(self, keys: pa.Array, partials: Sequence[Column]) -> list[Column]:
+        """Merge a partial result of each accumulator into each of some distinct keys."""
+        return fold(self, self.parts, keys, partials)
+
+
+class RocksLists(RocksTable):
+    """A list per key. Appending does not read what is there.
+
+    A change is a pair: whether it replaces, and the elements; or the mark of a deletion.
+    """
+
+    def __init__(self, info: StateInfo, key: ValueType, number: int, max_parallelism: int) -> None:
+        super().__init__(info, key, number, max_parallelism)
+        self.cells = ListCells(info.value)
+        self._elements = 0
+
+    @property
+    def weight(self) -> int:
+        return self._elements + len(self.changes)
+
+    def put(self, key: Any, kept: list[Any]) -> None:
+        self._elements += len(kept)
+        self.live[key] = list(kept)
+        self.changes[key] = (True, list(kept))
+
+    def append(self, key: Any, kept: list[Any]) -> None:
+        self._elements += len(kept)
+        if self.live.has(key):
+            items = self.live[key]
+            self.live[key] = list(kept) if items is None else items
+            if items is not None:
+                items.extend(kept)
+        append_to(self.changes, key, kept)
+
+    def delete(self, key: Any) -> None:
+        if self.live.has(key) and self.live[key] is None:
+            return
+        self.live[key] = None
+        self.changes[key] = DELETED
+
+    def freeze_as(self, generation: int) -> list[Any]:
+        self._elements = 0
+        return super().freeze_as(generation)
+
+    def operations(self, changes: dict[Any, Any]) -> Iterator[tuple[Any, ...]]:
+        return list_operations(changes)
+
+    def columns(self, rows: Sequence[tuple[Any, ...]]) -> list[pa.Array]:
+        return list_columns(rows, self.key, self.info.value)
+
+    def load(self, keys: list[Any]) -> None:
+        found: list[bytes | None] = [None] * len(keys)
+        if self.database is not None:
+            found = self.database.get_many(self.rows.of(keys))
+        for key, cell in zip(keys, found, strict=True):
+            self.live[key] = self._overlaid(key, cell)
+
+    def found(self, key: Any) -> Any:
+        (cell,) = (None,) if self.database is None else self.database.get_many(self.rows.of([key]))
+        return self._overlaid(key, cell)
+
+    def _overlaid(self, key: Any, cell: bytes | None) -> list[Any] | None:
+        """A list as the database has it, with the changes that it does not have yet."""
+        # The database may have some of the frozen changes already: its row says which.
+        generation, items = (-1, []) if cell is None else self.cells.decode(cell)
+        for number, part in self.frozen:
+            if number > generation:
+                items = _appended(items, part.get(key))
+        return _appended(items, self.changes.get(key)) or None
+
+    def copied(
+        self, rows: Sequence[tuple[bytes, bytes]], generation: int
+    ) -> Iterator[tuple[bytes, bytes]]:
+        # Generations count within one database.
+        head = GENERATION.pack(generation)
+        for row_key, cell in super().copied(rows, generation):
+            yield row_key, head + cell[GENERATION.size :]
+
+    def stored(self) -> Iterator[tuple[Any, Any]]:
+        for chunk in self.scan_chunks():
+            keys = self.rows.keys([row_key for row_key, _ in chunk])
+            yield from zip(keys, (self.cells.decode(cell)[1] for _, cell in chunk), strict=True)
+
+
+def _is_several_objects(kind: ValueType) -> bool:
+    return kind.ddl == PICKLED or pa.types.is_nested(kind.arrow)
+
+
+def _puts_and_deletes(values: pa.Array) -> pa.Array:
+    """What is done with each value: it is put, or where there is none deleted."""
+    if not values.null_count:
+        return pa.array(np.full(len(values), PUT, np.int8))
+    return pa.array(np.where(values.is_null(), DELETE, PUT), pa.int8())
+
+
+def _appended(items: list[Any], change: Any) -> list[Any]:
+    """A list after a change of it: none, a deletion, or elements that replace or follow."""
+    if change is None:
+        return items
+    if change is DELETED:
+        return []
+    return list(change[1]) if change[0] else [*items, *change[1]]

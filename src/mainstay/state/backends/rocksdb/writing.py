@@ -1,0 +1,125 @@
+"""Writing rows of segments into RocksDB. Runs in the background, or before the loop begins.
+
+Rows are applied in the order in which they are stored, by the rules of ``operations``. Appending
+to a list and clearing a map need to know what is there; everything else is written blindly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from mainstay.snapshot.statefile import StateTable
+from mainstay.state.backends.rocksdb.disk import Change, Database
+from mainstay.state.backends.rocksdb.lists import GENERATION
+from mainstay.state.backends.rocksdb.maps import RocksMaps
+from mainstay.state.backends.rocksdb.rows import prefix_end
+from mainstay.state.backends.rocksdb.tables import RocksLists, RocksTable
+from mainstay.state.operations import APPEND, DELETE, ENTRY_PUT, PUT
+
+_SLICE_ROWS = 16384
+"""As many as can be put in order without holding the interpreter for long."""
+
+
+def write_rows(database: Database, table: Any, rows: StateTable, generation: int) -> None:
+    """Apply the rows of a segment to the database."""
+    for start in range(0, rows.table.num_rows, _SLICE_ROWS):
+        part = rows.table.slice(start, _SLICE_ROWS).combine_chunks()
+        groups = rows.groups[start : start + _SLICE_ROWS]
+        row_keys = table.rows.of_column(_column(part, "key"), groups)
+        ops = part.column("op").to_pylist()
+        if isinstance(table, RocksLists):
+            _write_lists(database, table, row_keys, ops, part, generation)
+        elif isinstance(table, RocksMaps):
+            _write_maps(database, table, row_keys, ops, part)
+        else:
+            database.write(_value_changes(table, row_keys, ops, part))
+
+
+def _column(rows: pa.Table, name: str) -> pa.Array:
+    return rows.column(name).combine_chunks()
+
+
+def _value_changes(
+    table: Any, row_keys: Sequence[bytes], ops: Sequence[int], rows: pa.Table
+) -> Iterator[Change]:
+    """The changes, by row key: what is written in order costs the database half as much."""
+    cells = table.cells.encode(_column(rows, "value"))
+    changes = {
+        row_key: cell if op == PUT else None
+        for row_key, op, cell in zip(row_keys, ops, cells, strict=True)
+    }
+    for row_key in sorted(changes):
+        yield row_key, changes[row_key]
+
+
+def _write_lists(
+    database: Database,
+    table: RocksLists,
+    row_keys: Sequence[bytes],
+    ops: Sequence[int],
+    rows: pa.Table,
+    generation: int,
+) -> None:
+    head = GENERATION.pack(generation)
+    appended = list({key for key, op in zip(row_keys, ops, strict=True) if op == APPEND})
+    pending: dict[bytes, bytes | None] = {}
+    if appended:
+        pending = dict(zip(appended, database.get_many(appended), strict=True))
+    cells = table.cells.encode(_column(rows, "value"))
+    for row_key, op, cell in zip(row_keys, ops, cells, strict=True):
+        if op == DELETE:
+            pending[row_key] = None
+            continue
+        old = pending.get(row_key) if op == APPEND else None
+        pending[row_key] = head + (b"" if old is None else old[GENERATION.size :]) + cell
+    database.write(pending.items())
+
+
+def _write_maps(
+    database: Database,
+    table: RocksMaps,
+    prefixes: Sequence[bytes],
+    ops: Sequence[int],
+    rows: pa.Table,
+) -> None:
+    names = table.key_cells.encode(_column(rows, "map_key"))
+    values = _column(rows, "value")
+    is_null = values.is_null().to_pylist()
+    cells = table.cells.encode(values)
+    pending: list[Change] = []
+    for prefix, op, name, null, cell in zip(prefixes, ops, names, is_null, cells, strict=True):
+        if op == DELETE:
+            # What is to be found must have been written.
+            database.write(pending)
+            pending = [(key, None) for key, _ in database.scan(prefix, prefix_end(prefix))]
+        elif op == ENTRY_PUT:
+            pending.append((prefix + name, b"\0" if null else b"\1" + cell))
+        else:
+            pending.append((prefix + name, None))
+    database.write(pending)
+
+
+def read_rows(table: RocksTable, rows: Sequence[tuple[bytes, bytes]]) -> list[pa.Array]:
+    """The columns (see ``operations.columns_of``) that say the same as rows of a database."""
+    keys = [row_key for row_key, _ in rows]
+    cells = [cell for _, cell in rows]
+    if isinstance(table, RocksMaps):
+        prefixes, names = zip(*(table.rows.entry_cell(row_key) for row_key in keys), strict=True)
+        found = zip(
+            table.rows.keys(prefixes),
+            [ENTRY_PUT] * len(rows),
+            table.key_cells.decode(names),
+            table.decoded_values(cells),
+            strict=True,
+        )
+        return table.columns(list(found))
+    if isinstance(table, RocksLists):
+        lists = [table.cells.decode(cell)[1] for cell in cells]
+        return table.columns(
+            list(zip(table.rows.keys(keys), [PUT] * len(rows), lists, strict=True))
+        )
+    values = table.info.value.to_array(table.cells.decode(cells))  # type: ignore[attr-defined]
+    return [table.key.to_array(table.rows.keys(keys)), pa.array([PUT] * len(rows), "int8"), values]

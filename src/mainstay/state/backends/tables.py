@@ -1,0 +1,94 @@
+"""The tables of a backend: one for each state, with the handles over them.
+
+Backends that keep changes in Python objects share this; they differ in the tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from mainstay.snapshot.statefile import StateTable
+from mainstay.state.backends.contract import Frozen
+from mainstay.state.declaration import StateInfo
+from mainstay.state.handles import HANDLES
+from mainstay.state.hashing import key_groups
+from mainstay.state.keyed import KeyContext
+from mainstay.state.operations import columns_of
+from mainstay.state.peeking import given
+from mainstay.state.ttl_tables import TTL_TABLES
+from mainstay.state.values import ValueType
+
+
+class Tables(Mapping[str, Any]):
+    """The states of one subtask of one operator, by name."""
+
+    def __init__(
+        self,
+        infos: Sequence[StateInfo],
+        key: ValueType,
+        max_parallelism: int,
+        context: KeyContext,
+        tables: Mapping[str, Any],
+    ) -> None:
+        context.key_type = self.key = key
+        self.max_parallelism = max_parallelism
+        self._tables = dict(tables)
+        self._infos = {info.name: info for info in infos}
+        self.expiring = {
+            info.name: TTL_TABLES[info.kind](info, tables[info.name], context.now_us)
+            for info in infos
+            if info.ttl is not None
+        }
+        seen = {**tables, **self.expiring}
+        self.handles = {
+            info.name: HANDLES[info.kind](info, seen[info.name], context) for info in infos
+        }
+
+    def __getitem__(self, name: str) -> Any:
+        return self._tables[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tables)
+
+    def __len__(self) -> int:
+        return len(self._tables)
+
+    def encode(self, frozen: Frozen) -> Iterator[list[StateTable]]:
+        """Turn a frozen segment into columns, a slice at a time; the tables come last."""
+        done: list[StateTable] = []
+        for name, parts in frozen.items():
+            table = self._tables[name]
+            schema = columns_of(table.info, self.key)
+            batches, groups = [], []
+            for columns in table.encode(parts):
+                batches.append(pa.record_batch(columns, schema=schema))
+                groups.append(key_groups([columns[0]], self.max_parallelism))
+                yield []
+            rows = pa.Table.from_batches(batches, schema)
+            done.append(StateTable(name, rows, np.concatenate(groups), table.repeats_keys(parts)))
+        yield done
+
+    def leftovers(self, frozen: Frozen) -> list[Any]:
+        """The parts of a frozen segment that take time to free."""
+        return [
+            part for name, parts in frozen.items() for part in self._tables[name].leftovers(parts)
+        ]
+
+    def peek(self, name: str, key: Any) -> Any:
+        """What the handle of a state would give for a key, from a table that leaves no trace."""
+        (frozen,) = self.key.freeze_many([key])
+        kept = self._tables[name].peek(frozen)
+        if kept is not None and name in self.expiring:
+            expiring = self.expiring[name]
+            kept = expiring.counting(kept, expiring.horizon())
+        return given(self._infos[name], kept)
+
+    def entries_of(self, name: str) -> Iterator[tuple[Any, Any]]:
+        """Every key and what is kept for it, in no particular order."""
+        if name in self.expiring:
+            return self.expiring[name].entries()
+        return self._tables[name].entries()  # type: ignore[no-any-return]

@@ -1,0 +1,71 @@
+"""Reading segments: the rows of a segment, whatever the format of its files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from importlib import import_module
+
+from mainstay.errors import RestoreError
+from mainstay.snapshot.manifest import CHECKPOINT, PARQUET, SegmentRef
+from mainstay.snapshot.savepoint_files import read_keyed
+from mainstay.snapshot.statefile import StateTable, open_state_file
+from mainstay.snapshot.storage import Storage
+from mainstay.state.compaction import LoadedPart, Part, StoredPart
+from mainstay.state.whole import to_rows
+
+ReadOwn = Callable[[Storage, SegmentRef], Iterable[StateTable]]
+
+OWN_FORMATS: dict[str, str | ReadOwn] = {
+    CHECKPOINT: "mainstay.state.backends.rocksdb.checkpoint:read_checkpoint",
+}
+"""What reads the bases that a backend writes in a format of its own: a function, or its name. A
+backend is imported when the first of its bases is read."""
+
+
+def read_segment(
+    storage: Storage, ref: SegmentRef, only: str | None = None
+) -> Iterator[StateTable]:
+    """The rows of a segment that may be applied, checked against the manifest.
+
+    The rows of a state come in order, in tables of which each fits into arrays. With ``only`` the
+    rows of other states need not be read.
+    """
+    for table in _read(storage, ref, only):
+        if only is None or table.name == only:
+            yield from table.in_arrays()
+
+
+def _read(storage: Storage, ref: SegmentRef, only: str | None) -> Iterable[StateTable]:
+    if ref.is_backends_own:
+        return _reader_of(ref)(storage, ref)
+    if ref.format == PARQUET:
+        return map(to_rows, read_keyed(storage, ref.file, ref.first_group, ref.last_group))
+    file = open_state_file(storage, ref.file)
+    names = [name for name in file.states if only is None or name == only]
+    return [file.read(name, ref.first_group, ref.last_group) for name in names]
+
+
+def _reader_of(ref: SegmentRef) -> ReadOwn:
+    found = OWN_FORMATS.get(ref.format)
+    if found is None:
+        raise RestoreError(
+            f"{ref.file.path} is a base in the format {ref.format!r}, which this version of "
+            f"Mainstay does not read. It reads {', '.join(sorted(OWN_FORMATS))}."
+        )
+    if isinstance(found, str):
+        module, _, name = found.partition(":")
+        reader: ReadOwn = getattr(import_module(module), name)
+        return reader
+    return found
+
+
+def read_chain(storage: Storage, chain: tuple[SegmentRef, ...]) -> list[StateTable]:
+    """The rows of a whole chain, in the order they must be applied."""
+    return [table for ref in chain for table in read_segment(storage, ref)]
+
+
+def part_of(storage: Storage, ref: SegmentRef) -> Part:
+    """A segment for a compaction: what is stored by key-group is read by key-group."""
+    if ref.is_backends_own or ref.format == PARQUET:
+        return LoadedPart(read_segment(storage, ref))
+    return StoredPart(open_state_file(storage, ref.file), ref)
