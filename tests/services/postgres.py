@@ -42,6 +42,12 @@ local all needs_password scram-sha-256
 local all is_rejected reject
 """
 
+_END_SESSIONS = """
+SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity
+WHERE pid <> pg_backend_pid() AND backend_type = 'client backend' AND xact_start IS NOT NULL
+"""
+_PREPARED = "SELECT database, gid FROM pg_prepared_xacts"
+
 
 class ServiceMissing(Exception):  # noqa: N818 - it is the reason for skipping tests
     """The server cannot be had here."""
@@ -105,6 +111,19 @@ class PostgresServer:
         with psycopg.connect(self.dsn, autocommit=True) as connection:
             connection.execute(f"CREATE SCHEMA {name}")
         return f"{self.dsn}&options=-csearch_path%3D{name}"
+
+    def end_transactions(self) -> None:
+        """End what crashed programs of a test have left open: others would wait for it."""
+        import psycopg
+
+        with psycopg.connect(self.dsn, autocommit=True) as connection:
+            connection.execute(_END_SESSIONS)
+            names = connection.execute(_PREPARED).fetchall()
+        for database, name in names:
+            with psycopg.connect(self.dsn, dbname=database, autocommit=True) as connection:
+                connection.execute(
+                    psycopg.sql.SQL("ROLLBACK PREPARED {}").format(psycopg.sql.Literal(name))
+                )
 
     def _processes(self) -> list[psutil.Process]:
         pid = int((self._data / "postmaster.pid").read_text().splitlines()[0])
