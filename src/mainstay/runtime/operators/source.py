@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from mainstay.errors import MainstayError, SourceError
 from mainstay.runtime.connector import UNAVAILABLE, Polled, Source, Split, SplitReader
-from mainstay.runtime.messages import Epoch, Watermark
+from mainstay.runtime.messages import Epoch, TimeMark
 from mainstay.runtime.operators.base import Operator, OperatorContext
 from mainstay.runtime.own_states import SPLITS
 from mainstay.runtime.retry import SLOW_S, Retry
@@ -217,7 +217,7 @@ class SourceOperator(Operator):
         """Whether it can be polled again at once, as far as is known."""
         return any(r.rows is not None or r.wants_poll(now) for r in self._being_read())
 
-    def next_watermark(self, now: float) -> Watermark | None:
+    def next_watermark(self, now: float) -> TimeMark | None:
         """What is to be said of event time now, if anything.
 
         A subtask without a split holds nothing back, once the splits have been assigned.
