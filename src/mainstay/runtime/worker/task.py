@@ -179,7 +179,6 @@ class Task:
         self.input.on_abort(epoch)
         for member in self.members:
             member.on_abort(epoch)
-        self._durability.look_for_work()
         if self.channels is not None:
             self.channels.drop(epoch)
         self._durability.abort(epoch)
@@ -189,7 +188,6 @@ class Task:
             self.channels.finished(epoch)
         for member in self.members:
             member.on_complete(epoch, self._longest_chain)
-        self._durability.look_for_work()
 
     # ------------------------------------------------------------ how it stands
 
