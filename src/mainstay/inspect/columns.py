@@ -27,7 +27,7 @@ from mainstay.schema.sizes import cut
 from mainstay.schema.types import TIMESTAMP
 from mainstay.snapshot.manifest import StateSchema
 from mainstay.snapshot.savepoint_files import GROUP_COLUMN, KeyedRows
-from mainstay.state.operations import STORED_AS
+from mainstay.state.kinds import kind_named
 from mainstay.state.ttl import join_stamps, type_named
 
 KEY, MAP_KEY, TOUCHED = "key", "map_key", "touched_at"
@@ -55,7 +55,7 @@ class StateColumns:
     @property
     def stored_as(self) -> str:
         """How the rows of a keyed state are stored: as values, lists or maps."""
-        return STORED_AS[self.schema.kind]
+        return kind_named(self.schema.kind).stored_as
 
     @property
     def has_ttl(self) -> bool:

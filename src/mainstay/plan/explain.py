@@ -51,7 +51,7 @@ def _state(operator: LogicalOperator, number: int) -> str:
     info = operator.states[number]
     types = info.value.ddl if info.map_key is None else f"{info.map_key.ddl}, {info.value.ddl}"
     how = "" if info.redistribute is None else f", {info.redistribute}"
-    return f"{info.name}: {info.kind}({types}{how})"
+    return f"{info.name}: {info.kind.name}({types}{how})"
 
 
 def _chained(graph: ChainedGraph) -> str:

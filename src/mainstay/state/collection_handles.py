@@ -12,9 +12,9 @@ from typing import Any
 
 from mainstay.errors import StateTypeError
 from mainstay.schema.transpose import shown
-from mainstay.state.declaration import StateInfo
 from mainstay.state.freezing import NAN
 from mainstay.state.hints import Hinting
+from mainstay.state.info import StateInfo
 from mainstay.state.keyed import (
     ABSENT,
     KeyContext,

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
-from mainstay.state.accumulating import Column
-from mainstay.state.declaration import StateInfo
+from mainstay.state.info import StateInfo
 
 if TYPE_CHECKING:
+    from mainstay.state.accumulating import Column
     from mainstay.state.keyed import KeyContext
 
 

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple, NoReturn, Protocol
 
 from mainstay.errors import MainstayError, StateTypeError
 from mainstay.schema.transpose import shown
-from mainstay.state.declaration import StateInfo
 from mainstay.state.hints import Hinting
+from mainstay.state.info import StateInfo
 from mainstay.state.values import ValueType
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from mainstay.errors import StateTypeError
-from mainstay.state.declaration import StateInfo
+from mainstay.state.info import StateInfo
 from mainstay.state.keyed import ABSENT, Access, KeyContext, named, no_none, no_reduction
 
 Now = Callable[[], int]
@@ -262,15 +262,6 @@ class _Counting:
 
     def values(self) -> Iterable[Any]:
         return [self[name] for name in self]
-
-
-TTL_TABLES: dict[str, Callable[[StateInfo, Any, Now], TtlTable]] = {
-    "value": TtlValues,
-    "reducing": TtlValues,
-    "aggregating": TtlValues,
-    "list": TtlLists,
-    "map": TtlMaps,
-}
 
 
 class Sweeper:

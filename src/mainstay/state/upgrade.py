@@ -19,22 +19,19 @@ from mainstay.errors import RestoreError
 from mainstay.schema.transpose import shown
 from mainstay.snapshot.manifest import StateSchema
 from mainstay.snapshot.statefile import StateTable
-from mainstay.state.declaration import StateInfo
 from mainstay.state.elements import Elements, Mask, not_expired
 from mainstay.state.evolution import Comparison, compare, compare_keys, convert
-from mainstay.state.operations import STORED_AS
+from mainstay.state.info import StateInfo
+from mainstay.state.kinds import kind_named
 from mainstay.state.ttl import join_stamps, type_named
 from mainstay.state.values import PICKLED, ValueType
-
-_INTERCHANGEABLE = ("value", "reducing", "aggregating")
-"""Kinds that keep one value per key: what differs is how a function changes it."""
 
 
 def schema_of(info: StateInfo) -> StateSchema:
     """How a manifest describes a declared state."""
     return StateSchema(
         info.name,
-        info.kind,
+        info.kind.name,
         info.value.ddl,
         info.map_key.ddl if info.map_key is not None else None,
         info.redistribute,
@@ -70,7 +67,7 @@ class StateUpgrade:
         """Stored rows as the declared state holds them."""
         if not self.is_needed:
             return rows
-        elements = Elements.of(rows, STORED_AS[self.stored.kind])
+        elements = Elements.of(rows, kind_named(self.stored.kind).stored_as)
         flat, keep = elements.flat, elements.everything()
         stamps = pa.array(np.full(len(flat), now_us, np.int64))
         if self.stored.ttl_us is not None:
@@ -122,12 +119,12 @@ def plan_state(
     declared = schema_of(info)
     if stored == declared:
         return StateUpgrade(stored, info)
-    if not _has_same_shape(stored, declared):
+    if not _may_become(stored, info):
         raise _misfit(name, stored, declared)
     values, is_migrated = _compare_values(stored, info)
     keys = _compare_map_keys(stored, info)
     problem = keys.problem or values.problem
-    if info.kind == "columns" and stored.value_type != declared.value_type:
+    if info.kind.has_fixed_type and stored.value_type != declared.value_type:
         raise _other_aggregation(name, stored, declared)
     if problem is not None:
         raise _misfit(name, stored, declared, problem, is_by_value=keys.problem is None)
@@ -144,11 +141,9 @@ def plan_state(
     return StateUpgrade(stored, info, changes, dropped, is_migrated)
 
 
-def _has_same_shape(stored: StateSchema, declared: StateSchema) -> bool:
-    is_value = stored.kind in _INTERCHANGEABLE and declared.kind in _INTERCHANGEABLE
-    if stored.kind != declared.kind and not is_value:
-        return False
-    return stored.redistribute == declared.redistribute
+def _may_become(stored: StateSchema, info: StateInfo) -> bool:
+    same_units = stored.redistribute == info.redistribute
+    return same_units and kind_named(stored.kind).may_become(info.kind)
 
 
 def _compare_values(stored: StateSchema, info: StateInfo) -> tuple[Comparison, bool]:

@@ -13,7 +13,7 @@ from mainstay.snapshot.manifest import Manifest, OperatorState
 from mainstay.snapshot.storage import Storage
 from mainstay.snapshot.units import with_units
 from mainstay.state.backends.heap.backend import HeapBackend
-from mainstay.state.declaration import StateInfo
+from mainstay.state.info import StateInfo
 from mainstay.state.operator import values_in
 from mainstay.state.segments import read_chain
 

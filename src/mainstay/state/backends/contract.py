@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeAlias
 from mainstay.snapshot.manifest import SegmentRef
 from mainstay.snapshot.statefile import StateTable
 from mainstay.snapshot.storage import Storage
-from mainstay.state.declaration import StateInfo
+from mainstay.state.info import StateInfo
 from mainstay.state.keyed import KeyContext
 from mainstay.state.keygroups import KeyGroupRange
 from mainstay.state.values import ValueType

@@ -14,9 +14,9 @@ import pyarrow as pa
 from mainstay.state.accumulating import Column, accumulating
 from mainstay.state.backends.changes import DELETED, after, append_to, decoded, encoded, entries_of
 from mainstay.state.backends.folding import fold
-from mainstay.state.declaration import StateInfo
+from mainstay.state.info import StateInfo
 from mainstay.state.keyed import ABSENT, Access, KeyContext, checking, no_none, no_reduction
-from mainstay.state.operations import STORED_AS
+from mainstay.state.kind import Shape
 from mainstay.state.values import ValueType
 
 SLICE_ROWS = 1000
@@ -80,7 +80,7 @@ class PlainTable:
         """Apply stored rows in order, without making them changes again."""
         for key, *operation in decoded(rows, self.info, self.key):
             kept = after(self.read(key), *operation)
-            is_empty = self.info.kind in ("list", "map") and not kept
+            is_empty = self.info.kind.shape in ("list", "map") and not kept
             self.store.write(key, None if is_empty else kept)
 
 
@@ -162,7 +162,14 @@ class PlainMaps(PlainTable):
         return False, dict(kept)
 
 
+TABLES: dict[Shape, type[PlainTable]] = {
+    "value": PlainValues,
+    "list": PlainLists,
+    "map": PlainMaps,
+    "columns": PlainValues,
+}
+
+
 def plain_table(info: StateInfo, key: ValueType, store: Store) -> PlainTable:
     """The table of a state over its store."""
-    kinds = {"value": PlainValues, "list": PlainLists, "map": PlainMaps}
-    return kinds[STORED_AS[info.kind]](info, key, store)
+    return TABLES[info.kind.shape](info, key, store)

@@ -13,13 +13,10 @@ import pyarrow as pa
 
 from mainstay.snapshot.statefile import StateTable
 from mainstay.state.backends.contract import Frozen
-from mainstay.state.declaration import StateInfo
-from mainstay.state.handles import HANDLES
 from mainstay.state.hashing import key_groups
+from mainstay.state.info import StateInfo
 from mainstay.state.keyed import KeyContext
 from mainstay.state.operations import columns_of
-from mainstay.state.peeking import given
-from mainstay.state.ttl_tables import TTL_TABLES
 from mainstay.state.values import ValueType
 
 
@@ -39,13 +36,13 @@ class Tables(Mapping[str, Any]):
         self._tables = dict(tables)
         self._infos = {info.name: info for info in infos}
         self.expiring = {
-            info.name: TTL_TABLES[info.kind](info, tables[info.name], context.now_us)
+            info.name: info.kind.ttl_table(info, tables[info.name], context.now_us)
             for info in infos
-            if info.ttl is not None
+            if info.ttl is not None and info.kind.ttl_table is not None
         }
         seen = {**tables, **self.expiring}
         self.handles = {
-            info.name: HANDLES[info.kind](info, seen[info.name], context) for info in infos
+            info.name: info.kind.handle(info, seen[info.name], context) for info in infos
         }
 
     def __getitem__(self, name: str) -> Any:
@@ -85,10 +82,10 @@ class Tables(Mapping[str, Any]):
         if kept is not None and name in self.expiring:
             expiring = self.expiring[name]
             kept = expiring.counting(kept, expiring.horizon())
-        return given(self._infos[name], kept)
+        info = self._infos[name]
+        return info.kind.given(info, kept)
 
     def entries_of(self, name: str) -> Iterator[tuple[Any, Any]]:
         """Every key and what is kept for it, in no particular order."""
-        if name in self.expiring:
-            return self.expiring[name].entries()
-        return self._tables[name].entries()  # type: ignore[no-any-return]
+        found: Iterator[tuple[Any, Any]] = self.expiring.get(name, self._tables[name]).entries()
+        return found

@@ -11,7 +11,7 @@ from mainstay.state.backends.compiled import compiled_access
 from mainstay.state.keyed import Access, KeyContext
 
 if TYPE_CHECKING:
-    from mainstay.state.backends.heap.tables import HeapValues
+    from mainstay.state.backends.heap.values import HeapValues
 
 SHARDS = 256
 """Into how many dictionaries a large table is divided, by the hash of the key."""

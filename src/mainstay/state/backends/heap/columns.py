@@ -24,8 +24,8 @@ import pyarrow as pa
 from mainstay.errors import ProtocolError
 from mainstay.state.accumulating import Accumulating, Column, accumulating
 from mainstay.state.backends.heap.slots import Slots, slots_for
-from mainstay.state.declaration import StateInfo
 from mainstay.state.grouping import Grouper
+from mainstay.state.info import StateInfo
 from mainstay.state.operations import PUT
 from mainstay.state.values import ValueType
 

@@ -35,7 +35,7 @@ from mainstay.state.backends.rocksdb.checkpoint import (
     scan_checkpoint,
 )
 from mainstay.state.backends.rocksdb.disk import Database, Disk, LocalCheckpoint
-from mainstay.state.backends.rocksdb.kinds import TABLES
+from mainstay.state.backends.rocksdb.shapes import TABLES
 from mainstay.state.backends.rocksdb.writing import write_rows
 from mainstay.state.backends.tables import Tables
 from mainstay.state.keygroups import KeyGroupRange
@@ -73,7 +73,7 @@ class RocksBackend:
         self.disk = disk
         disk.join(self)
         tables = {
-            info.name: TABLES[info.kind](info, place.key, number, place.max_parallelism)
+            info.name: TABLES[info.kind.shape](info, place.key, number, place.max_parallelism)
             for number, info in enumerate(map(stored_info, place.states))
         }
         self.tables = Tables(place.states, place.key, place.max_parallelism, place.context, tables)

@@ -26,14 +26,15 @@ from mainstay.snapshot.manifest import FileRef, SegmentRef
 from mainstay.snapshot.statefile import StateTable
 from mainstay.snapshot.storage import Storage
 from mainstay.state.backends.rocksdb.disk import ROWS, Disk, Files, LocalCheckpoint, Row
-from mainstay.state.backends.rocksdb.kinds import TABLES
 from mainstay.state.backends.rocksdb.rocks_disk import RocksDisk
 from mainstay.state.backends.rocksdb.rows import PREFIX, group_bounds
 from mainstay.state.backends.rocksdb.settings import RocksSettings
+from mainstay.state.backends.rocksdb.shapes import TABLES
 from mainstay.state.backends.rocksdb.tables import chunks
 from mainstay.state.backends.rocksdb.writing import read_rows
-from mainstay.state.declaration import StateInfo
-from mainstay.state.operations import STORED_AS, columns_of
+from mainstay.state.info import StateInfo
+from mainstay.state.kinds import kind_named
+from mainstay.state.operations import columns_of
 from mainstay.state.ttl import type_named
 
 CHECKPOINT_FORMAT = 2
@@ -56,11 +57,11 @@ class StoredState:
     @staticmethod
     def of(info: StateInfo, number: int) -> StoredState:
         map_key = None if info.map_key is None else info.map_key.ddl
-        return StoredState(number, info.name, STORED_AS[info.kind], info.value.ddl, map_key)
+        return StoredState(number, info.name, info.kind.stored_as, info.value.ddl, map_key)
 
     def info(self) -> StateInfo:
         map_key = None if self.map_key_type is None else type_named(self.map_key_type)
-        return StateInfo(self.name, self.kind, type_named(self.value_type), map_key)
+        return StateInfo(self.name, kind_named(self.kind), type_named(self.value_type), map_key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +187,7 @@ def read_checkpoint(
     key = type_named(descriptor.key_type)
     infos = {state.number: state.info() for state in descriptor.states}
     # The groups are read from the rows, so their number does not matter.
-    tables = {n: TABLES[info.kind](info, key, n, 1) for n, info in infos.items()}
+    tables = {n: TABLES[info.kind.shape](info, key, n, 1) for n, info in infos.items()}
     parts: dict[int, list[tuple[pa.RecordBatch, Any]]] = {number: [] for number in tables}
     for chunk in scan_checkpoint(storage, ref, descriptor, disk or RocksDisk(RocksSettings())):
         for number, rows in by_state(chunk).items():

@@ -16,7 +16,7 @@ from mainstay.state.backends.changes import DELETED, entries_of, map_columns, ma
 from mainstay.state.backends.rocksdb.cells import cells_of
 from mainstay.state.backends.rocksdb.rows import prefix_end
 from mainstay.state.backends.rocksdb.tables import RocksTable
-from mainstay.state.declaration import StateInfo
+from mainstay.state.info import StateInfo
 from mainstay.state.keyed import ABSENT
 from mainstay.state.values import ValueType
 

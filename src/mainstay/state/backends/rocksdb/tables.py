@@ -31,7 +31,7 @@ from mainstay.state.backends.rocksdb.lists import GENERATION, ListCells
 from mainstay.state.backends.rocksdb.live import LiveRows
 from mainstay.state.backends.rocksdb.memory import ENTRY_BYTES, SCALAR_ENTRY_BYTES
 from mainstay.state.backends.rocksdb.rows import PREFIX, RowKeys
-from mainstay.state.declaration import StateInfo
+from mainstay.state.info import StateInfo
 from mainstay.state.keyed import Access, KeyContext
 from mainstay.state.operations import DELETE, PUT
 from mainstay.state.values import PICKLED, ValueType
