@@ -23,6 +23,8 @@ class StateInfo:
     redistribute: str | None = None
     ttl: Ttl | None = None
     migrate: Migration | None = None
+    namespace: ValueType | None = None
+    """What it is kept by beside the key, where it is (see ``stored_key``)."""
 
     @property
     def is_keyed(self) -> bool:

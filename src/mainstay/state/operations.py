@@ -1,6 +1,7 @@
 """Operations: what a row of a segment or base file says, for each way of storing keyed state.
 
-Every row has a key and an operation. The codes are part of the durable format.
+Every row has a key and an operation. The codes are part of the durable format. A state with a
+namespace has a column more, after the key; wherever a rule speaks of the key, it is the pair.
 
 ========== ============================= ===========================================
 stored as  columns                       operations
@@ -21,6 +22,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from mainstay.state.info import StateInfo
+from mainstay.state.stored_key import StoredKey
 from mainstay.state.values import ValueType
 
 PUT, DELETE, APPEND, ENTRY_PUT, ENTRY_REMOVE = range(5)
@@ -28,7 +30,7 @@ PUT, DELETE, APPEND, ENTRY_PUT, ENTRY_REMOVE = range(5)
 
 def columns_of(info: StateInfo, key: ValueType) -> pa.Schema:
     """The schema of the rows that a state's segments hold."""
-    fields = [("key", key.arrow), ("op", pa.int8())]
+    fields = [*StoredKey.of(key, info.namespace).fields(), ("op", pa.int8())]
     stored_as = info.kind.stored_as
     if stored_as == "map":
         assert info.map_key is not None

@@ -13,7 +13,7 @@ from typing import Any
 
 from mainstay.errors import StateTypeError
 from mainstay.state.info import StateInfo
-from mainstay.state.keyed import ABSENT, Access, KeyContext, named, no_none, no_reduction
+from mainstay.state.keyed import ABSENT, Access, AnyContext, named, no_none, no_reduction
 
 Now = Callable[[], int]
 
@@ -80,7 +80,7 @@ class TtlValues(TtlTable):
         now = self.now_us()
         self.table.put_many(keys, [None if value is None else (now, value) for value in kept])
 
-    def access(self, context: KeyContext) -> Access:
+    def access(self, context: AnyContext) -> Access:
         below = self.table.access(context)
         touched = self._touching(below)
         thaw, function = self.info.value.thaw, self.info.function

@@ -23,6 +23,7 @@ from mainstay.schema.sizes import halved, is_sized
 from mainstay.schema.transpose import shown
 from mainstay.state.info import StateInfo
 from mainstay.state.operations import APPEND, DELETE, ENTRY_PUT, ENTRY_REMOVE, PUT
+from mainstay.state.stored_key import StoredKey
 from mainstay.state.values import ValueType
 
 Changes = dict[Any, Any]
@@ -156,7 +157,7 @@ def encoded(
     return in_slices(rows, most_rows, columns, info, key)
 
 
-def decoded(rows: pa.Table, info: StateInfo, key: ValueType) -> Iterator[tuple[Any, ...]]:
+def decoded(rows: pa.Table, info: StateInfo, stored: StoredKey) -> Iterator[tuple[Any, ...]]:
     """Stored rows of a state as operations: a key, what is done, a map key or None, the value."""
     count = rows.num_rows
     map_keys = [None] * count
@@ -169,7 +170,7 @@ def decoded(rows: pa.Table, info: StateInfo, key: ValueType) -> Iterator[tuple[A
     else:
         kept = info.value.from_array(values)
     ops = rows.column("op").to_pylist()
-    return zip(key.from_array(rows.column("key")), ops, map_keys, kept, strict=True)
+    return zip(stored.kept(rows), ops, map_keys, kept, strict=True)
 
 
 def after(kept: Any, op: int, map_key: Any, value: Any) -> Any:

@@ -86,8 +86,8 @@ class CurrentBackend:
     def entries(self, name: str) -> Iterator[tuple[Any, Any]]:
         return self.tables.entries_of(name)
 
-    def peek(self, name: str, key: Any) -> Any:
-        return self.tables.peek(name, key)
+    def peek(self, name: str, key: Any, namespace: Any = None) -> Any:
+        return self.tables.peek(name, key, namespace)
 
     def close(self) -> None:
         """Memory goes with the process."""

@@ -18,10 +18,11 @@ from mainstay.state.backends.tables import Tables
 from mainstay.state.info import StateInfo
 from mainstay.state.keyed import KeyContext
 from mainstay.state.kind import Shape
+from mainstay.state.stored_key import StoredKey
 from mainstay.state.ttl import stored_info
 from mainstay.state.values import ValueType
 
-TABLES: dict[Shape, Callable[[StateInfo, ValueType], Any]] = {
+TABLES: dict[Shape, Callable[[StateInfo, StoredKey], Any]] = {
     "value": HeapValues,
     "list": HeapLists,
     "map": HeapMaps,
@@ -39,7 +40,10 @@ class HeapBackend(CurrentBackend):
         max_parallelism: int,
         context: KeyContext,
     ) -> None:
-        tables = {info.name: TABLES[info.kind.shape](info, key) for info in map(stored_info, infos)}
+        tables = {
+            info.name: TABLES[info.kind.shape](info, StoredKey.of(key, info.namespace))
+            for info in map(stored_info, infos)
+        }
         super().__init__(Tables(infos, key, max_parallelism, context, tables))
 
     def relieve(self) -> None:

@@ -21,7 +21,7 @@ from mainstay.state.backends.heap.tables import HeapTable
 from mainstay.state.info import StateInfo
 from mainstay.state.keyed import ABSENT
 from mainstay.state.operations import APPEND, DELETE, ENTRY_PUT, PUT
-from mainstay.state.values import ValueType
+from mainstay.state.stored_key import StoredKey
 
 
 class HeapLists(HeapTable):
@@ -69,8 +69,8 @@ class HeapLists(HeapTable):
 class HeapMaps(HeapTable):
     """A map per key."""
 
-    def __init__(self, info: StateInfo, key: ValueType) -> None:
-        super().__init__(info, key)
+    def __init__(self, info: StateInfo, stored: StoredKey) -> None:
+        super().__init__(info, stored)
         assert info.map_key is not None
         self.map_key = info.map_key
 

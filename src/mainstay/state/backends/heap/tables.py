@@ -17,7 +17,7 @@ import pyarrow as pa
 from mainstay.state.backends.changes import Changes, in_slices
 from mainstay.state.backends.heap.access import SHARDS
 from mainstay.state.info import StateInfo
-from mainstay.state.values import ValueType
+from mainstay.state.stored_key import StoredKey
 
 SHARD_ABOVE = 1 << 17
 SLICE_ROWS = 2048
@@ -34,9 +34,10 @@ class HeapTable:
     and stay so: a table of any size grows in small steps.
     """
 
-    def __init__(self, info: StateInfo, key: ValueType) -> None:
+    def __init__(self, info: StateInfo, stored: StoredKey) -> None:
         self.info = info
-        self.key = key
+        self.stored = stored
+        self.key = stored.type
         self.live: dict[Any, Any] = {}
         self.changes: Changes = {}
         self.live_shards: list[dict[Any, Any]] | None = None
@@ -116,8 +117,7 @@ class HeapTable:
 
     def apply(self, rows: pa.Table) -> None:
         """Apply stored rows in order, without making them changes again."""
-        keys = self.key.from_array(rows.column("key"))
-        self.apply_rows(keys, rows.column("op").to_pylist(), rows)
+        self.apply_rows(self.stored.kept(rows), rows.column("op").to_pylist(), rows)
 
     def apply_rows(self, keys: list[Any], ops: list[int], rows: pa.Table) -> None:
         raise NotImplementedError

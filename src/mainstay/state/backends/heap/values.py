@@ -17,9 +17,9 @@ from mainstay.state.backends.changes import DELETED, SLICE_BYTES, Changes, in_sl
 from mainstay.state.backends.heap.access import SHARDS, heap_access
 from mainstay.state.backends.heap.tables import SLICE_ROWS, HeapTable, Parts
 from mainstay.state.info import StateInfo
-from mainstay.state.keyed import Access, KeyContext
+from mainstay.state.keyed import Access, AnyContext
 from mainstay.state.operations import DELETE, PUT
-from mainstay.state.values import ValueType
+from mainstay.state.stored_key import StoredKey
 
 FEWEST_ROWS = 64
 """Rows of a slice from which on they are worth columns of their own."""
@@ -43,9 +43,9 @@ class HeapValues(HeapTable):
     gathered in dictionaries instead.
     """
 
-    def __init__(self, info: StateInfo, key: ValueType) -> None:
-        super().__init__(info, key)
-        self._is_flat = not (pa.types.is_nested(info.value.arrow) or pa.types.is_nested(key.arrow))
+    def __init__(self, info: StateInfo, stored: StoredKey) -> None:
+        super().__init__(info, stored)
+        self._is_flat = stored.is_flat and not pa.types.is_nested(info.value.arrow)
         self.logged_keys: list[Any] = []
         self.logged: list[Any] = []
         self._closed: Parts = []
@@ -54,7 +54,7 @@ class HeapValues(HeapTable):
         self._row_bytes = 0
         self._has_deletions = False
 
-    def access(self, context: KeyContext) -> Access:
+    def access(self, context: AnyContext) -> Access:
         return heap_access(self, context)
 
     # ------------------------------------------------------------ reading and writing

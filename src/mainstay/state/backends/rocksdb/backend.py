@@ -39,6 +39,7 @@ from mainstay.state.backends.rocksdb.shapes import TABLES
 from mainstay.state.backends.rocksdb.writing import write_rows
 from mainstay.state.backends.tables import Tables
 from mainstay.state.keygroups import KeyGroupRange
+from mainstay.state.stored_key import StoredKey
 from mainstay.state.ttl import stored_info
 
 _ACTIVE = 0.15
@@ -73,7 +74,9 @@ class RocksBackend:
         self.disk = disk
         disk.join(self)
         tables = {
-            info.name: TABLES[info.kind.shape](info, place.key, number, place.max_parallelism)
+            info.name: TABLES[info.kind.shape](
+                info, StoredKey.of(place.key, info.namespace), number, place.max_parallelism
+            )
             for number, info in enumerate(map(stored_info, place.states))
         }
         self.tables = Tables(place.states, place.key, place.max_parallelism, place.context, tables)
@@ -121,8 +124,8 @@ class RocksBackend:
     def entries(self, name: str) -> Iterator[tuple[Any, Any]]:
         return self.tables.entries_of(name)
 
-    def peek(self, name: str, key: Any) -> Any:
-        return self.tables.peek(name, key)
+    def peek(self, name: str, key: Any, namespace: Any = None) -> Any:
+        return self.tables.peek(name, key, namespace)
 
     def relieve(self) -> None:
         """Drop cached rows that were not used for long. Called between slices."""

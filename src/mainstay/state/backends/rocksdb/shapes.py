@@ -9,9 +9,9 @@ from mainstay.state.backends.rocksdb.maps import RocksMaps
 from mainstay.state.backends.rocksdb.tables import RocksColumns, RocksLists, RocksValues
 from mainstay.state.info import StateInfo
 from mainstay.state.kind import Shape
-from mainstay.state.values import ValueType
+from mainstay.state.stored_key import StoredKey
 
-TABLES: dict[Shape, Callable[[StateInfo, ValueType, int, int], Any]] = {
+TABLES: dict[Shape, Callable[[StateInfo, StoredKey, int, int], Any]] = {
     "value": RocksValues,
     "list": RocksLists,
     "map": RocksMaps,
