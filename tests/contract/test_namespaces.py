@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import replace
 from datetime import date, datetime, timezone
 from typing import Any
 
@@ -11,15 +11,19 @@ import pyarrow as pa
 import pytest
 
 from mainstay.errors import MainstayError, RestoreError, StateTypeError
+from mainstay.runtime.deployment import RestoredState
 from mainstay.runtime.upgrading import StoredAs
 from mainstay.state.accumulating import Column
 from mainstay.state.aggregates import Aggregate, Aggregation, aggregation_of
 from mainstay.state.declaration import ListState, MapState, StateDeclaration, ValueState
 from mainstay.state.hashing import key_groups
 from mainstay.state.info import StateInfo
+from mainstay.state.keyed import NO_KEY
 from mainstay.state.segments import read_chain
+from mainstay.state.stored_key import StoredKey
 from mainstay.state.ttl import Ttl
 from mainstay.state.upgrade import plan_state, schema_of
+from mainstay.state.values import ValueType
 from mainstay.state.whole import to_whole
 from tests.contract.conftest import MAX_PARALLELISM, BackendUnderTest, OpenBackend
 from tests.contract.keyed_states import EMPTY, all_kinds, average_state, fill, filled
@@ -54,7 +58,7 @@ def test_every_kind_keeps_its_own_for_each_namespace(
     open_backend: OpenBackend, key: str, namespace: str
 ) -> None:
     keys = {"string": ("a", ""), "long": (1, None)}.get(key, (("a", 1), ("", None)))
-    first, second = map(open_frozen(namespace), NAMESPACES[namespace])
+    first, second = map(ValueType.of(namespace).freeze, NAMESPACES[namespace])
     backend = open_backend(kinds(namespace), key)
     fill(backend.at(keys[0], first), 1)
     fill(backend.at(keys[0], second), 2)
@@ -68,12 +72,6 @@ def test_every_kind_keeps_its_own_for_each_namespace(
             assert peeked == kept
         assert len(backend.contents("value")) == 3
         backend = open_backend.reopen(kinds(namespace), backend.snapshot(), key)
-
-
-def open_frozen(namespace: str) -> Callable[[Any], Any]:
-    from mainstay.state.values import ValueType
-
-    return ValueType.of(namespace).freeze
 
 
 def test_clearing_one_namespace_leaves_the_others(open_backend: OpenBackend) -> None:
@@ -111,10 +109,7 @@ def test_many_pairs_are_read_and_written_at_once(open_backend: OpenBackend) -> N
     assert states.value.get_many(asked, -1) == [7, 0, -1]
     assert states.items.get_many(asked) == [[7], [0], []]
     assert states.entries.get_many(asked) == [{"n": 7}, {"n": 0}, {}]
-    columns = pa.array(
-        [{"key": 3, "namespace": 5}], pa.struct([("key", "i8"), ("namespace", "i8")])
-    )
-    columns = columns.cast(pa.struct([("key", pa.int64()), ("namespace", pa.int64())]))
+    columns = pair_column([(3, 5)], "long", "long")
     assert states.value.get_many(columns) == [7]
     for wrong in (3, (3, None), (3, 4, 5)):
         with pytest.raises(
@@ -134,8 +129,6 @@ def test_the_namespace_stays_until_the_next_is_entered_and_the_key_is_the_rows_o
     fill(backend.at("b"), 5)
     assert backend.contents("n") == {("a", 7): 1, ("b", 7): 2}
     assert backend.contents("value") == {"b": 5}
-    from mainstay.state.keyed import NO_KEY
-
     backend.member.row_context.key = NO_KEY
     with pytest.raises(MainstayError, match="where there is no key"):
         backend.states.n.get()
@@ -173,7 +166,7 @@ def test_namespaces_of_a_key_stay_together_when_the_job_is_rescaled(
     open_backend: OpenBackend, parallelism: int, rewrite: bool
 ) -> None:
     opened = open_backend.all(kinds("string"), 2)
-    owned = {n: [] for n in range(2)}  # type: dict[int, list[str]]
+    owned: dict[int, list[str]] = {0: [], 1: []}
     for key in map(str, range(40)):
         group = int(key_groups([pa.array([key])], MAX_PARALLELISM)[0])
         owner = next(n for n in range(2) if group in range_of_groups(opened[n]))
@@ -187,7 +180,7 @@ def test_namespaces_of_a_key_stay_together_when_the_job_is_rescaled(
         backend.compact()
     epoch = [backend.snapshot() for backend in opened]
     again = open_backend.restore(kinds("string"), epoch, parallelism, rewrite=rewrite)
-    found = {}  # type: dict[Any, Any]
+    found: dict[Any, Any] = {}
     for backend in again:
         for key, namespace in backend.contents("value"):
             found[key, namespace] = contents(backend, key, namespace)
@@ -301,10 +294,6 @@ class Declared(ValueState):
         self.state, self.namespace = state, namespace
 
     def info(self) -> StateInfo:
-        from dataclasses import replace
-
-        from mainstay.state.values import ValueType
-
         return replace(self.state, namespace=ValueType.of(self.namespace))
 
 
@@ -319,9 +308,6 @@ def parts_of(key: str, namespace: str) -> tuple[list[Any], list[Any]]:
 
 
 def pair_column(pairs: list[tuple[Any, Any]], key: str, namespace: str) -> pa.Array:
-    from mainstay.state.stored_key import StoredKey
-    from mainstay.state.values import ValueType
-
     return StoredKey.of(ValueType.of(key), ValueType.of(namespace)).type.to_array(pairs)
 
 
@@ -355,8 +341,6 @@ def test_keys_that_a_function_migrates_keep_their_namespaces(open_backend: OpenB
             fill(backend.at(key, namespace), 10 * key + namespace)
     state = backend.snapshot()
     stored = tuple(schema_of(info) for info in backend.keyed.states.values())
-    from mainstay.runtime.deployment import RestoredState
-
     start = RestoredState(state.chain, {}, True, stored_as=StoredAs("int", stored))
     again = open_backend(kinds("int"), "string", restored=start, migrate_key=lambda n: f"k{n}")
     expected = {(f"k{key}", n): 10 * key + n for key in range(5) for n in (1, 2)}
