@@ -25,7 +25,7 @@ from mainstay.state.ttl import Ttl
 from mainstay.state.upgrade import plan_state, schema_of
 from mainstay.state.values import ValueType
 from mainstay.state.whole import to_whole
-from tests.contract.conftest import MAX_PARALLELISM, BackendUnderTest, OpenBackend
+from tests.contract.conftest import IMPLEMENTATIONS, MAX_PARALLELISM, BackendUnderTest, OpenBackend
 from tests.contract.keyed_states import EMPTY, all_kinds, average_state, fill, filled
 from tests.namespaces import namespaced
 
@@ -208,6 +208,28 @@ def test_the_whole_state_has_one_row_for_each_pair(open_backend: OpenBackend) ->
     values = to_whole([part for part in parts if part.name == "value"], "value")
     assert values is not None
     assert values.table.num_rows == 2
+
+
+@pytest.mark.parametrize("other", ["heap", "rocksdb-in-memory", "sqlite"])
+@pytest.mark.parametrize("rewrite", [False, True])
+def test_another_backend_goes_on_with_what_one_has_stored(
+    open_backend: OpenBackend, other: str, rewrite: bool
+) -> None:
+    backend = open_backend(kinds("string"))
+    for number in range(20):
+        for namespace in ("x", ""):
+            fill(backend.at(f"{number}", namespace), number)
+        backend.snapshot()
+    backend.compact()
+    state = backend.snapshot()
+    opening = OpenBackend(IMPLEMENTATIONS[other], open_backend.storage, attempt=50)
+    again = opening.reopen(kinds("string"), state, rewrite=rewrite)
+    for number in range(20):
+        assert all(contents(again, f"{number}", name) == filled(number) for name in ("x", ""))
+    again.at("3", "x").value.update(99)
+    assert opening.reopen(kinds("string"), again.snapshot()).at("3", "x").value.get() == 99
+    for member in opening.opened:
+        member.release()
 
 
 # ---------------------------------------------------------------- time to live
