@@ -68,9 +68,11 @@ class BackendUnderTest:
     def __post_init__(self) -> None:
         self.states = SimpleNamespace(**self.keyed.backend.handles)
 
-    def at(self, key: Any) -> Any:
-        """The handles of all states, bound to a key."""
+    def at(self, key: Any, namespace: Any = None) -> Any:
+        """The handles of all states, bound to a key, and those with a namespace to that, too."""
         self.member.row_context.key = key
+        if namespace is not None:
+            self.member.row_context.namespaced.enter(namespace)
         return self.states
 
     def freeze(self) -> Cut:
@@ -126,7 +128,7 @@ class BackendUnderTest:
         handle = getattr(self.states, name)
         found = {}
         for key in [key for key, _ in self.keyed.backend.entries(name)]:
-            self.member.row_context.key = key
+            self.at(*key) if handle.info.namespace is not None else self.at(key)
             found[key] = dict(handle.items()) if hasattr(handle, "items") else handle.get()
         return found
 
