@@ -231,10 +231,9 @@ def await_until(what: Callable[[], Any], why: str, timeout_s: float = PATIENCE_S
 
 
 def complete_epochs(job: RemoteJob, attempt: int | None = None) -> int:
-    return sum(
-        record.status == "complete" and attempt in (None, record.attempt)
-        for record in job.snapshots()
-    )
+    """How many epochs the attempts of this process have completed, or one of them has."""
+    own = {record.attempt for record in job.attempts()} if attempt is None else {attempt}
+    return sum(record.status == "complete" and record.attempt in own for record in job.snapshots())
 
 
 def await_attempt(job: RemoteJob, attempt: int, workers: int) -> dict[int, int]:

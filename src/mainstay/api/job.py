@@ -28,6 +28,10 @@ class Job(Protocol):
         """
 
     @property
+    def leader(self) -> str:
+        """Who leads a job with several drivers, as far as is known; empty for a job with one."""
+
+    @property
     def parallelism(self) -> int:
         """The parallelism of every operator that was not given its own."""
 

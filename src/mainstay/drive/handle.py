@@ -35,6 +35,7 @@ from mainstay.runtime.coordinator.coordinator import Coordinator
 from mainstay.runtime.coordinator.epochs import EpochRecord
 from mainstay.runtime.coordinator.halt import Done
 from mainstay.runtime.coordinator.slowness import Silent
+from mainstay.runtime.options import JobOptions
 from mainstay.runtime.record_list import RecordList
 from mainstay.runtime.spec import JobSpec
 from mainstay.runtime.status import AttemptRecord, EpochStatus, Problem, Recovery, Status
@@ -59,16 +60,34 @@ class JobHandle(JobThread, Job):
         self,
         name: str,
         spec: JobSpec,
+        options: JobOptions,
         scaling: Scaling | None = None,
         election: Election | None = None,
     ) -> None:
-        super().__init__(name, spec, election)
+        super().__init__(name, spec, options, election)
         self._scaling = scaling or Scaling.fixed(spec)
         self._parallelism = self._scaling.parallelism
+        self._plans = {self._parallelism: spec}
+        """The plans that were made so far, by their parallelism."""
 
     @property
     def parallelism(self) -> int:
         return self._parallelism
+
+    @property
+    def leader(self) -> str:
+        return self._leadership.leader
+
+    def _plan_at(self, parallelism: int) -> JobSpec:
+        plan = self._scaling.plan(parallelism)
+        self._plans[parallelism] = plan
+        return plan
+
+    def _follow(self, job: JobSpec) -> None:
+        """The job runs by this plan, whoever has made it so."""
+        self._spec = job
+        known = (number for number, plan in self._plans.items() if plan is job)
+        self._parallelism = next(known, self._parallelism)
 
     def wait(self, timeout: float | None = None, *, progress: bool = True) -> JobStatus:
         try:
@@ -156,7 +175,8 @@ class JobHandle(JobThread, Job):
         setback = None if leader is None else leader.chronicle.setback
         failed = [] if setback is None else [setback.as_problem(self._clock.monotonic())]
         waits = [] if leader is None else leader.problems()
-        return RecordList("problems", [*failed, *waits], none="no problems")
+        problems = [*failed, *self._leadership.problems(self._clock.monotonic()), *waits]
+        return RecordList("problems", problems, none="no problems")
 
     def silent(self) -> list[Silent]:
         leader = self._leadership.coordinator
@@ -206,13 +226,13 @@ class JobHandle(JobThread, Job):
         self._say(f"{self.status} already, there is nothing to stop")
 
     def rescale(self, parallelism: int, timeout: float | None = None) -> None:
-        spec = self._scaling.plan(parallelism)
+        spec = self._plan_at(parallelism)
         if parallelism == self._parallelism and not self._is_changing:
             self._say(f"runs at parallelism {parallelism} already, there is nothing to rescale")
             return
         self._scaling.check(spec, self._spec.workers)
         self._ask(lambda leader, done: leader.rescale(spec, done), timeout)
-        self._parallelism, self._spec = parallelism, spec
+        self._follow(spec)
 
     @property
     def _is_changing(self) -> bool:
@@ -290,4 +310,9 @@ class JobHandle(JobThread, Job):
         epoch = "no epoch yet" if last is None else f"epoch {last}"
         error = self._crash or self._leadership.error
         reason = "" if error is None else f": {brief(error)}"
-        return f"{self.status}, {epoch}, parallelism {self.parallelism}{reason}"
+        return f"{self.status}{self._led_by()}, {epoch}, parallelism {self.parallelism}{reason}"
+
+    def _led_by(self) -> str:
+        """Who leads the job, where it is another process and known."""
+        is_elsewhere = self._leadership.status is Status.STANDBY and self.leader
+        return f" ({self.leader} leads)" if is_elsewhere else ""

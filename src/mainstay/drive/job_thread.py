@@ -7,11 +7,13 @@ import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
-from mainstay.drive.background import end_threads
+from mainstay.drive.background import ThreadBackground, end_threads
 from mainstay.drive.clock import SystemClock
 from mainstay.drive.failures import FailureLog
-from mainstay.drive.leadership import Leadership, Term
+from mainstay.drive.guarded import GuardedStorage
+from mainstay.drive.leadership import Leadership, Term, free_slot, new_token
 from mainstay.drive.notices import Notices, say_at_once
 from mainstay.drive.problems import ProblemLog, log_silent
 from mainstay.drive.progress import ProgressLine
@@ -19,10 +21,17 @@ from mainstay.drive.recoveries import Recoveries
 from mainstay.drive.restores import RestoreLog
 from mainstay.drive.standstill import Standstill
 from mainstay.ha.election import Alone, Election
+from mainstay.runtime.coordinator.cluster import Cluster
 from mainstay.runtime.coordinator.coordinator import Coordinator
+from mainstay.runtime.coordinator.epoch_history import past_epochs
+from mainstay.runtime.coordinator.succession import Succession
 from mainstay.runtime.deployment import Deployment
+from mainstay.runtime.options import JobOptions
+from mainstay.runtime.ports import Ports
 from mainstay.runtime.spec import JobSpec
 from mainstay.runtime.status import Status
+from mainstay.snapshot.object_storage import open_storage
+from mainstay.snapshot.storage import Storage
 
 _log = logging.getLogger("mainstay")
 
@@ -35,10 +44,16 @@ class JobThread:
     ``_term`` gives the coordinator of a new term, with the plan that the job has by then.
     """
 
-    def __init__(self, name: str, spec: JobSpec, election: Election | None = None) -> None:
+    def __init__(
+        self, name: str, spec: JobSpec, options: JobOptions, election: Election | None = None
+    ) -> None:
         self.name = name
         self._spec = spec
-        self._leadership = Leadership(election or Alone(), self._term, self.post, self._on_replaced)
+        self._options = options
+        election = election or Alone()
+        self._is_shared = election.can_win_again
+        self._joined: int | None = None
+        self._leadership = Leadership(election, self._term, self.post, self._on_replaced)
         self._crash: BaseException | None = None
         self._clock = SystemClock()
         self._problem_log = ProblemLog(name, self._warn)
@@ -75,9 +90,10 @@ class JobThread:
             finally:
                 self._log_news()
                 try:
-                    self._leadership.close()
-                finally:
                     self._close()
+                finally:
+                    # The workers are gone by now: nobody else should lead before.
+                    self._leadership.close()
         except BaseException as error:
             self._crash = error
             if threading.main_thread().is_alive():
@@ -92,8 +108,34 @@ class JobThread:
         if self._has_ended.wait(timeout):
             self._thread.join()
 
-    def _term(self, succeeds: bool) -> Term:
+    def _term(self) -> Term:
         raise NotImplementedError
+
+    def _lead(
+        self,
+        background: ThreadBackground,
+        send: Callable[[int, Any], None],
+        storage: Storage,
+        cluster: Cluster,
+    ) -> Term:
+        """A term with a new coordinator, which takes over what others have come to."""
+        guarded = GuardedStorage(storage, self._leadership.guard())
+        ports = Ports(self._clock, background, send, guarded, open_storage)
+        succession = Succession(self._joined, self._plan_at)
+        leader = Coordinator(self._spec, self._options, ports, cluster, new_token, succession)
+        return Term(leader, background, lambda: past_epochs(storage))
+
+    def _plan_at(self, parallelism: int) -> JobSpec:
+        raise NotImplementedError
+
+    def _follow(self, job: JobSpec) -> None:
+        raise NotImplementedError
+
+    def _campaign(self, storage: Storage) -> None:
+        """Join the job: what happens in its log from now on, others have done."""
+        if self._is_shared:
+            self._joined = free_slot(storage)
+        self._leadership.campaign()
 
     def _loop(self) -> None:
         raise NotImplementedError
@@ -114,6 +156,8 @@ class JobThread:
 
     def _log_news_of(self, coordinator: Coordinator) -> None:
         news, attempts = coordinator.chronicle, self._leadership.attempts
+        if coordinator.job is not self._spec:
+            self._follow(coordinator.job)
         self._recoveries.update(coordinator.status, attempts, self._clock.wall())
         self._notices.update(coordinator.status, attempts)
         self._notices.pass_on(news.remarks)

@@ -27,6 +27,7 @@ import cloudpickle
 from mainstay.errors import RAISED, FencedError
 from mainstay.runtime.coordinator.coordinator import Coordinator
 from mainstay.runtime.coordinator.epochs import EpochRecord
+from mainstay.runtime.coordinator.succession import Succession
 from mainstay.runtime.deployment import Deployment
 from mainstay.runtime.messages import Attempt, WorkerFailed
 from mainstay.runtime.options import JobOptions
@@ -227,7 +228,7 @@ class Simulation:
             self._ports(self.leader),
             _Cluster(self, self.leader),
             self._token,
-            succeeds=succeeds,
+            Succession(joined=0 if succeeds else None, plan_at=self._plan_at),
         )
         self.coordinators.append(self.coordinator)
         self.coordinator.start()

@@ -34,19 +34,23 @@ from mainstay.runtime.coordinator.housekeeping import Housekeeping
 from mainstay.runtime.coordinator.requests import Requests
 from mainstay.runtime.coordinator.restart import (
     RestartStrategy,
+    error_elsewhere,
     error_of_job,
     is_healed_by_restart,
+    is_of_process,
 )
 from mainstay.runtime.coordinator.slowness import Silent
 from mainstay.runtime.coordinator.starting import (
     Decision,
     NothingNew,
+    Over,
     Refused,
     Replaced,
     Start,
     Starting,
     Unreadable,
 )
+from mainstay.runtime.coordinator.succession import Succession
 from mainstay.runtime.deployment import Deployment
 from mainstay.runtime.messages import Attempt, Epoch, Release, TaskMetrics, WorkerFailed
 from mainstay.runtime.options import JobOptions
@@ -63,8 +67,8 @@ MOST_REASON = 2000
 class Coordinator:
     """Runs one job as one leader, for one term.
 
-    ``succeeds``: another leader may have run the job before, so that where there is a history the
-    job goes on from its latest epoch, whatever the user asked for at its start.
+    ``succession`` says what it takes over from leaders before it, whatever the user asked for at
+    the start of its process.
     """
 
     def __init__(
@@ -74,8 +78,7 @@ class Coordinator:
         ports: Ports,
         cluster: Cluster,
         tokens: Callable[[], str],
-        *,
-        succeeds: bool = False,
+        succession: Succession | None = None,
     ) -> None:
         self.status = Status.STARTING
         self.error: Exception | None = None
@@ -94,7 +97,9 @@ class Coordinator:
         self._owns_log = False
         self._strategy = RestartStrategy(options.restart)
         self._housekeeping = Housekeeping(ports, options.snapshots.retain)
-        self._starting = Starting(ports, self._on_decision, succeeds=succeeds)
+        succession = succession or Succession()
+        self._is_shared = succession.is_shared
+        self._starting = Starting(ports, self._on_decision, succession)
         self._attempt: RunningAttempt | None = None
         self._restart_at: float | None = None
         self._ended_how = ""
@@ -167,6 +172,12 @@ class Coordinator:
             name = self._options.name
             self._replaced(f"this process does not lead job {name!r} any more, and has stopped it")
 
+    def doubt(self, is_doubted: bool) -> None:
+        """While it is not sure that this process leads, claim nothing and commit nothing."""
+        self._claims.hold(is_doubted)
+        if not is_doubted and self._attempt is not None:
+            self._attempt.commit_next()
+
     def _stop(self, reason: str) -> bool:
         """End the workers; False if the job was over, but for the closing of functions at most."""
         if self._attempt is not None:
@@ -181,6 +192,16 @@ class Coordinator:
         return True
 
     # ------------------------------------------------------------ what it is asked
+
+    @property
+    def job(self) -> JobSpec:
+        """The job at the parallelism that it has now."""
+        return self._job
+
+    @property
+    def _is_left_to_others(self) -> bool:
+        """Whether the job has failed on account of this process, and another may go on with it."""
+        return self._is_shared and self.error is not None and is_of_process(self.error)
 
     @property
     def is_done(self) -> bool:
@@ -219,6 +240,8 @@ class Coordinator:
         match decision:
             case Start():
                 self._begin(decision)
+            case Over(ended):
+                self._end_as(ended)
             case NothingNew(news):
                 self.chronicle.had_finished(news.report, news.epochs)
                 self._end(Status.FINISHED)
@@ -232,9 +255,10 @@ class Coordinator:
 
     def _begin(self, start: Start) -> None:
         self._claims.history = start.history
+        self._job = start.job
         used = self._attempt.book.next_epoch if self._attempt is not None else 1
         wall = self._ports.clock.wall()
-        begin = start.begin(self._leader, self._job, self._options, used, wall)
+        begin = start.begin(self._leader, self._options, used, wall)
         self._claims.claim(begin, lambda: self._begun(begin, start), self._try_again)
 
     def _begun(self, begin: Begin, start: Start) -> None:
@@ -339,6 +363,13 @@ class Coordinator:
         following = self._claims.history.next_attempt
         self.chronicle.will_try_again(error, self._restart_at, following, self.last_epoch)
 
+    def _end_as(self, ended: Ended) -> None:
+        """The job has ended under another leader: it has ended here, and nothing is done for it."""
+        self.chronicle.ended_elsewhere(ended)
+        if ended.how == Status.FAILED.value:
+            self.error = error_elsewhere(self._options.name, ended.reason)
+        self._end(Status(ended.how))
+
     def _lost(self, slot: int) -> None:
         """Someone else took the slot. Before this leader has begun, it looks again and tries."""
         self._owns_log = False
@@ -377,7 +408,7 @@ class Coordinator:
         self._restart_at = None
         self.chronicle.setback = None
         self.status = status
-        if self._owns_log and status is not Status.FINISHED:
+        if self._owns_log and status is not Status.FINISHED and not self._is_left_to_others:
             reason = "" if self.error is None else str(self.error)[:MOST_REASON]
             attempt, at = self.attempts[-1].attempt, self._ports.clock.wall()
             self._farewell.say(Ended(status.value, attempt, at, reason))
