@@ -212,7 +212,7 @@ class Leader:
         self.settle()
 
     def recover(self) -> None:
-        self.coordinator.worker_lost(self.attempt, 0, "it was killed")
+        self.coordinator.workers_lost(self.attempt, "it was killed", 0)
         self.clock.now += 1.0
         self.coordinator.tick()
         self.settle()

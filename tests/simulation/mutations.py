@@ -9,11 +9,12 @@ from unittest.mock import patch
 
 from mainstay.runtime.coordinator.attempt import RunningAttempt
 from mainstay.runtime.coordinator.claims import Claims
-from mainstay.runtime.coordinator.coordinator import Coordinator
 from mainstay.runtime.coordinator.epochs import EpochBook
 from mainstay.runtime.coordinator.global_commits import GlobalCommits
 from mainstay.runtime.coordinator.manifests import manifest_of
+from mainstay.runtime.coordinator.restart import Restarts
 from mainstay.runtime.coordinator.savepoints import Savepoints
+from mainstay.runtime.coordinator.snapshot_coordinator import SnapshotCoordinator
 from mainstay.runtime.deferred import Late
 from mainstay.runtime.messages import EndOfInput, Marker
 from mainstay.runtime.operators.backlog import Backlog
@@ -118,7 +119,7 @@ def a_segment_applied_twice() -> Iterator[None]:
 
 @mutation
 def a_file_deleted_on_abort() -> Iterator[None]:
-    right = RunningAttempt._abort
+    right = SnapshotCoordinator._abort
 
     def delete(self: Any, epoch: Any, reason: str) -> None:
         pending = self.book.pending.get(epoch)
@@ -132,7 +133,7 @@ def a_file_deleted_on_abort() -> Iterator[None]:
 
         self._ports.background.submit(work, lambda _: None, lambda _: None)
 
-    with patch.object(RunningAttempt, "_abort", delete):
+    with patch.object(SnapshotCoordinator, "_abort", delete):
         yield
 
 
@@ -341,14 +342,14 @@ def handles_of_a_restored_snapshot_are_forgotten() -> Iterator[None]:
 
 @mutation
 def a_global_sink_committed_when_the_manifest_is_written() -> Iterator[None]:
-    right = RunningAttempt._commit
+    right = SnapshotCoordinator._commit
 
     def early(self: Any, pending: Any) -> None:
         right(self, pending)
-        manifest = manifest_of(pending, self.number, self._job, self._options)
+        manifest = manifest_of(pending, self._attempt, self._job, self._options)
         self._commits.epoch_complete(manifest)
 
-    with patch.object(RunningAttempt, "_commit", early):
+    with patch.object(SnapshotCoordinator, "_commit", early):
         yield
 
 
@@ -368,7 +369,7 @@ def the_slot_tried_for_before_the_manifest_is_durable() -> Iterator[None]:
 @mutation
 def restart_does_not_wait_for_the_claim_under_way() -> Iterator[None]:
     def impatient(self: Any, now: float) -> bool:
-        return self._restart_at is not None and now >= self._restart_at
+        return self.at is not None and now >= self.at
 
     right = Claims.claim
 
@@ -377,7 +378,7 @@ def restart_does_not_wait_for_the_claim_under_way() -> Iterator[None]:
         right(self, *arguments)
 
     with (
-        patch.object(Coordinator, "_restart_is_due", impatient),
+        patch.object(Restarts, "_is_due", impatient),
         patch.object(Claims, "claim", twice),
     ):
         yield

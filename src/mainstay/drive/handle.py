@@ -163,7 +163,7 @@ class JobHandle(JobThread, Job):
 
     def metrics(self) -> TaskMetricsByTask:
         leader = self._leadership.coordinator
-        figures = {} if leader is None else leader.metrics()
+        figures = {} if leader is None else leader.execution.metrics()
         return TaskMetricsByTask(figures, none=self._none("figures"))
 
     def _none(self, what: str) -> str:
@@ -174,13 +174,13 @@ class JobHandle(JobThread, Job):
         leader = self._leadership.coordinator
         setback = None if leader is None else leader.chronicle.setback
         failed = [] if setback is None else [setback.as_problem(self._clock.monotonic())]
-        waits = [] if leader is None else leader.problems()
+        waits = [] if leader is None else leader.execution.problems()
         problems = [*failed, *self._leadership.problems(self._clock.monotonic()), *waits]
         return RecordList("problems", problems, none="no problems")
 
     def silent(self) -> list[Silent]:
         leader = self._leadership.coordinator
-        return [] if leader is None else leader.silent()
+        return [] if leader is None else leader.execution.silent()
 
     def cancel(self) -> None:
         self.post(self._leadership.cancel)
@@ -238,7 +238,7 @@ class JobHandle(JobThread, Job):
     def _is_changing(self) -> bool:
         """Whether the parallelism is about to be another, or the job does not run here."""
         status, leader = self._leadership.status, self._leadership.coordinator
-        is_halting = leader is not None and leader.is_halting
+        is_halting = leader is not None and leader.requests.is_halting
         return is_halting or status.is_final or status is Status.STANDBY
 
     def _ask(self, ask: Callable[[Coordinator, Done], None], timeout: float | None) -> None:

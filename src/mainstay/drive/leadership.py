@@ -189,12 +189,12 @@ class Leadership:
     def worker_lost(self, attempt: Attempt, worker: int, reason: str) -> None:
         """A worker has ended without a word."""
         if self._term is not None:
-            self._term.coordinator.worker_lost(attempt, worker, reason)
+            self._term.coordinator.workers_lost(attempt, reason, worker)
 
     def attempt_lost(self, attempt: Attempt, reason: str) -> None:
         """Workers have ended, and it is not known which was the first."""
         if self._term is not None:
-            self._term.coordinator.attempt_lost(attempt, reason)
+            self._term.coordinator.workers_lost(attempt, reason)
 
     def cancel(self) -> None:
         """End the job here, whether this process leads it or not."""

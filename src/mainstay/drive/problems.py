@@ -61,6 +61,6 @@ def log_silent(job: str, coordinator: Coordinator | None) -> None:
     """Say which operators took rows and emitted none, when a job has come to its end."""
     if coordinator is None or not coordinator.status.is_orderly:
         return
-    for each in coordinator.silent():
+    for each in coordinator.execution.silent():
         level = logging.INFO if each.may_be else logging.WARNING
         _log.log(level, "job %r, operator %s", job, each)

@@ -279,7 +279,7 @@ class Simulation:
             leader, attempt = self.leader, Attempt(current)
             coordinator = self.coordinator
             self.reports.append(
-                (leader, lambda: coordinator.worker_lost(attempt, number, "it was killed"))
+                (leader, lambda: coordinator.workers_lost(attempt, "it was killed", number))
             )
         else:
             self._note("crash coordinator")

@@ -125,7 +125,7 @@ def test_metrics_are_a_table_for_people_and_a_dictionary_for_programs(tmp_path: 
     job = finished(tmp_path)
     metrics = job.metrics()
     assert isinstance(metrics, dict)
-    assert metrics == job._leadership.coordinator.metrics()
+    assert metrics == job._leadership.coordinator.execution.metrics()
     head, *rows = repr(metrics).splitlines()
     assert head.split()[:3] == ["task", "subtask", "rows"]
     assert len(rows) == len(metrics)

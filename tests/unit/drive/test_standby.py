@@ -145,7 +145,7 @@ def test_what_only_a_leader_can_do_is_refused_on_standby_and_the_rest_is_answere
     assert not standby.problems()
     assert not standby.snapshots()
     assert standby.restored == ()
-    assert "standby, no epoch yet" in repr(standby)
+    assert "standby (the other one leads), no epoch yet" in repr(standby)
     assert standby.wait(0.01) == "standby"
 
 

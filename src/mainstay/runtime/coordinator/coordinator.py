@@ -12,34 +12,33 @@ passed (``tick``). The commit log decides: a coordinator that loses a slot has b
                 FAILED / CANCELLED                  final epoch committed: FINISHED
                                                     halted on request: STOPPED
 
-What it starts from is found out in ``starting``, epochs are taken in ``attempt``, requests of users
-are kept in ``requests``, and what people may want to know of it all is in ``chronicle``.
+What it starts from is found out in ``starting``. An attempt is launched and ended in ``execution``,
+and when the next one follows is up to ``restart``. Requests of users are kept in ``requests``, and
+what people may want to know of it all is in ``chronicle``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from mainstay.errors import FencedError, JobFailedError
-from mainstay.runtime.coordinator.attempt import RunningAttempt
 from mainstay.runtime.coordinator.chronicle import Chronicle
 from mainstay.runtime.coordinator.claims import Claims
 from mainstay.runtime.coordinator.closing import Ending, How
 from mainstay.runtime.coordinator.cluster import Cluster
-from mainstay.runtime.coordinator.epochs import EpochRecord
+from mainstay.runtime.coordinator.execution import Execution
 from mainstay.runtime.coordinator.farewell import Farewell
-from mainstay.runtime.coordinator.housekeeping import Housekeeping
 from mainstay.runtime.coordinator.requests import Requests
 from mainstay.runtime.coordinator.restart import (
-    RestartStrategy,
+    NOT_HEALED,
+    Restarts,
     error_elsewhere,
     error_of_job,
     is_healed_by_restart,
     is_of_process,
 )
-from mainstay.runtime.coordinator.slowness import Silent
 from mainstay.runtime.coordinator.starting import (
     Decision,
     NothingNew,
@@ -51,12 +50,11 @@ from mainstay.runtime.coordinator.starting import (
     Unreadable,
 )
 from mainstay.runtime.coordinator.succession import Succession
-from mainstay.runtime.deployment import Deployment
-from mainstay.runtime.messages import Attempt, Epoch, Release, TaskMetrics, WorkerFailed
+from mainstay.runtime.messages import Attempt, WorkerFailed
 from mainstay.runtime.options import JobOptions
 from mainstay.runtime.ports import Ports
 from mainstay.runtime.spec import JobSpec
-from mainstay.runtime.status import RESCALED, Problem, Status
+from mainstay.runtime.status import RESCALED, Status
 from mainstay.snapshot.history import Begin, Ended
 from mainstay.snapshot.manifest import FileRef, Manifest
 
@@ -90,23 +88,22 @@ class Coordinator:
         self._job = job
         self._options = options
         self._ports = ports
-        self._cluster = cluster
         self._leader = tokens()
         self._claims = Claims(ports, options.snapshots, tokens, self._lost)
         self._farewell = Farewell(self._claims, ports.clock)
         self._owns_log = False
-        self._strategy = RestartStrategy(options.restart)
-        self._housekeeping = Housekeeping(ports, options.snapshots.retain)
+        self._restarts = Restarts(options.restart, self._claims)
         succession = succession or Succession()
         self._is_shared = succession.is_shared
         self._starting = Starting(ports, self._on_decision, succession)
-        self._attempt: RunningAttempt | None = None
-        self._restart_at: float | None = None
         self._ended_how = ""
-        self._requests = Requests(ports, options.name)
-        self.savepoint = self._requests.savepoint
-        self.stop = self._requests.stop
-        self.rescale = self._requests.rescale
+        self.requests = Requests(ports, options.name)
+        self.savepoint = self.requests.savepoint
+        self.stop = self.requests.stop
+        self.rescale = self.requests.rescale
+        self.execution = Execution(
+            options, ports, cluster, self._claims, self.chronicle, self.requests
+        )
 
     # ------------------------------------------------------------ events
 
@@ -116,43 +113,30 @@ class Coordinator:
 
     def receive(self, message: Any) -> None:
         """Take a message of a worker."""
-        if self._attempt is not None:
-            self._attempt.receive(message)
+        if self.execution.attempt is not None:
+            self.execution.attempt.receive(message)
         self.tick()
 
-    def worker_lost(self, attempt: Attempt, worker: int, reason: str) -> None:
-        """The drive has seen a worker end without a word."""
-        error = JobFailedError(f"worker {worker} of attempt {attempt} was lost: {reason}")
-        self.receive(WorkerFailed(attempt, worker, error))
-
-    def attempt_lost(self, attempt: Attempt, reason: str) -> None:
-        """The drive has seen the workers end, and cannot tell which was the first."""
-        error = JobFailedError(f"attempt {attempt} was lost: {reason}")
-        self.receive(WorkerFailed(attempt, -1, error))
+    def workers_lost(self, attempt: Attempt, reason: str, worker: int | None = None) -> None:
+        """The drive has seen a worker end without a word, or some, and cannot tell which first."""
+        who = "" if worker is None else f"worker {worker} of "
+        error = JobFailedError(f"{who}attempt {attempt} was lost: {reason}")
+        self.receive(WorkerFailed(attempt, -1 if worker is None else worker, error))
 
     def tick(self) -> None:
         """Do what time has made due. Called often; cheap when nothing is."""
         now = self._ports.clock.monotonic()
         self._claims.tick(now)
-        if self._restart_is_due(now):
-            self._restart_at = None
+        if self._restarts.take_due(now):
             self.start()
-        self._requests.tick(self._claims)
-        if self._attempt is not None:
-            self._attempt.tick(now, self._requests.savepoints.wishes())
+        self.requests.tick(self._claims)
+        self.execution.tick(now)
         self._farewell.tick(now)
-
-    def _restart_is_due(self, now: float) -> bool:
-        # A claim under way may add an epoch to the log: where to restart is not known before.
-        return self._restart_at is not None and now >= self._restart_at and self._claims.is_settled
 
     def deadline(self) -> float | None:
         """When ``tick`` will next have something to do, if nothing is reported before."""
-        times = [self._claims.deadline(), self._farewell.deadline()]
-        if self._attempt is not None:
-            times.append(self._attempt.deadline(self._requests.savepoints.wishes()))
-        if self._claims.is_settled:
-            times.append(self._restart_at)
+        parts = (self._claims, self._farewell, self.execution, self._restarts)
+        times = [part.deadline() for part in parts]
         return min((time for time in times if time is not None), default=None)
 
     def cancel(self) -> None:
@@ -175,20 +159,15 @@ class Coordinator:
     def doubt(self, is_doubted: bool) -> None:
         """While it is not sure that this process leads, claim nothing and commit nothing."""
         self._claims.hold(is_doubted)
-        if not is_doubted and self._attempt is not None:
-            self._attempt.commit_next()
+        if not is_doubted and self.execution.attempt is not None:
+            self.execution.attempt.commit_next()
 
     def _stop(self, reason: str) -> bool:
         """End the workers; False if the job was over, but for the closing of functions at most."""
-        if self._attempt is not None:
-            self._attempt.hurry()
+        self.execution.hurry()
         if self.status.is_final:
             return False
-        if self._attempt is not None and not self._attempt.is_over:
-            self._attempt.send_all(Release(self._attempt.number, in_good_order=False))
-            self._attempt.end(reason)
-            self._cluster.end(self._attempt.number)
-        self.chronicle.attempt_ended(reason)
+        self.execution.stop(reason)
         return True
 
     # ------------------------------------------------------------ what it is asked
@@ -209,28 +188,9 @@ class Coordinator:
         return self.status.is_final and not self._farewell.is_under_way
 
     @property
-    def is_halting(self) -> bool:
-        """Whether a stop or a rescale is under way."""
-        return self._requests.is_halting
-
-    @property
     def last_epoch(self) -> int | None:
         """The epoch that the job would go on from; None where there is none."""
         return self._starting.last_epoch(self._claims.history)
-
-    def metrics(self) -> dict[tuple[str, int], TaskMetrics]:
-        """What each subtask of the current attempt last reported."""
-        return self._attempt.metrics if self._attempt is not None else {}
-
-    def problems(self) -> list[Problem]:
-        """What the job waits for just now, and goes on by itself once that is over."""
-        if self._attempt is None:
-            return []
-        return self._attempt.problems(self._ports.clock.monotonic())
-
-    def silent(self) -> list[Silent]:
-        """The operators of the current attempt that emitted nothing for the rows they took."""
-        return self._attempt.silent() if self._attempt is not None else []
 
     # ------------------------------------------------------------ beginning an attempt
 
@@ -239,7 +199,9 @@ class Coordinator:
             return
         match decision:
             case Start():
-                self._begin(decision)
+                self._job = decision.job
+                won = partial(self._begun, decision)
+                self.execution.begin(decision, self._leader, won, self._try_again)
             case Over(ended):
                 self._end_as(ended)
             case NothingNew(news):
@@ -253,59 +215,26 @@ class Coordinator:
             case Replaced(slot):
                 self._fenced(slot)
 
-    def _begin(self, start: Start) -> None:
-        self._claims.history = start.history
-        self._job = start.job
-        used = self._attempt.book.next_epoch if self._attempt is not None else 1
-        wall = self._ports.clock.wall()
-        begin = start.begin(self._leader, self._options, used, wall)
-        self._claims.claim(begin, lambda: self._begun(begin, start), self._try_again)
-
-    def _begun(self, begin: Begin, start: Start) -> None:
+    def _begun(self, start: Start, begin: Begin) -> None:
         """The slot is won: this leader owns the job, and this attempt is the current one."""
         self._owns_log = True
-        if self.status.is_final:
-            return
-        number, plan = Attempt(begin.attempt), start.plan
-        self.chronicle.begun(number, begin.restored_from, plan.report)
-        options = replace(self._options, lineage=begin.lineage)
-        self._attempt = RunningAttempt(
-            number,
-            Epoch(begin.next_epoch),
-            self._job,
-            options,
-            self._ports,
-            self._claims,
-            start.manifest,
-            self,
-            plan_again=not start.is_planned_since(self.attempts[0].attempt),
-        )
-        self.status = Status.LAUNCHING
-        is_held = self._requests.begun(self._attempt, start.manifest)
-        pinned = self._requests.savepoints.pinned()
-        self._housekeeping.sweep(number, self._claims.history, pinned)
-        self._cluster.launch(
-            Deployment(self._job, number, begin.lineage, plan.states, options.tuning, is_held)
-        )
+        if not self.status.is_final:
+            self.status = Status.LAUNCHING
+            self.execution.launch(begin, start, self._job, self)
 
     # ------------------------------------------------------------ what an attempt tells
 
     def running(self) -> None:
         self.status = Status.RUNNING
-        self._requests.running()
+        self.requests.running()
 
-    def recorded(self, records: list[EpochRecord]) -> None:
-        self.chronicle.epochs.add(records)
-
-    def committed(self, place: FileRef, manifest: Manifest, *, is_last: bool) -> None:
-        assert self._attempt is not None
+    def committed(self, place: FileRef, manifest: Manifest, is_last: bool) -> None:
         # Asked after failures alone: positions have to be unpacked for it.
-        if self._strategy.has_failed and self._attempt.has_progressed(manifest):
-            self._strategy.on_progress()
+        if self._restarts.have_failed and self.execution.has_progressed(manifest):
+            self._restarts.on_progress()
         self.chronicle.setback = None
-        self._requests.committed(manifest, self._job, is_last=is_last)
-        pinned = self._requests.savepoints.pinned()
-        self._housekeeping.committed(place, manifest, self._attempt.book.pending_files(), pinned)
+        self.requests.committed(manifest, self._job, is_last=is_last)
+        self.execution.committed(place, manifest)
 
     def ended(self, ending: Ending) -> None:
         self.chronicle.troubles.extend(ending.troubles)
@@ -316,28 +245,21 @@ class Coordinator:
             case Ending(How.HALTED):
                 self._halted()
             case Ending(How.FAILED, Exception() as error):
-                self._attempt_failed(error)
-
-    def _attempt_failed(self, error: Exception) -> None:
-        assert self._attempt is not None
-        self._cluster.end(self._attempt.number)
-        self.chronicle.attempt_ended(str(error))
-        falls_back = self._starting.falls_back(error, self.attempts[-1].restored_from)
-        self._try_again(error, may_heal=falls_back or None)
+                self.execution.give_back(str(error))
+                falls_back = self._starting.falls_back(error, self.attempts[-1].restored_from)
+                self._try_again(error, may_heal=falls_back or None)
 
     def _halted(self) -> None:
-        assert self._attempt is not None
         if self.status.is_final:
             return
-        job = self._requests.halted()
+        job = self.requests.halted()
         self.chronicle.halted(self.last_epoch)
         if job is None:
             self.chronicle.attempt_ended("stopped")
             self._end(Status.STOPPED)
             return
         self._job = job
-        self._cluster.end(self._attempt.number)
-        self.chronicle.attempt_ended(RESCALED)
+        self.execution.give_back(RESCALED)
         self.status = Status.RESTARTING
         self.start()
 
@@ -350,18 +272,13 @@ class Coordinator:
         if may_heal is None:
             is_first = len(self.attempts) == 1 and self.last_epoch is None
             may_heal = is_healed_by_restart(error, is_first=is_first)
-        if not may_heal:
-            self._fail_job(error)
-            return
-        now = self._ports.clock.monotonic()
-        wait = self._strategy.on_failure(now, error)
-        if wait is None:
-            self._fail_job(error, self._strategy.why_not_again)
+        at = self._restarts.after(error, self._ports.clock.monotonic(), may_heal=may_heal)
+        if at is None:
+            self._fail_job(error, self._restarts.why_not_again)
             return
         self.status = Status.RESTARTING
-        self._restart_at = now + wait
         following = self._claims.history.next_attempt
-        self.chronicle.will_try_again(error, self._restart_at, following, self.last_epoch)
+        self.chronicle.will_try_again(error, at, following, self.last_epoch)
 
     def _end_as(self, ended: Ended) -> None:
         """The job has ended under another leader: it has ended here, and nothing is done for it."""
@@ -380,11 +297,7 @@ class Coordinator:
             self.start()
 
     def _fenced(self, slot: int) -> None:
-        reason = "another leader took over"
-        if self._attempt is not None and not self._attempt.is_over:
-            self._attempt.end(reason)
-            self._cluster.end(self._attempt.number)
-        self.chronicle.attempt_ended(reason)
+        self.execution.stop("another leader took over", is_released=False)
         self._replaced(
             f"another driver has taken over job {self._options.name!r} (slot {slot} of the commit "
             "log is its), so this one stops. Run one driver for each snapshot directory."
@@ -395,7 +308,7 @@ class Coordinator:
         self.is_replaced = self.is_replaced or not self.status.is_final
         self._fail_job(FencedError(what))
 
-    def _fail_job(self, error: Exception, why: str = "no restart heals this") -> None:
+    def _fail_job(self, error: Exception, why: str = NOT_HEALED) -> None:
         if self.status.is_final:
             return
         self.chronicle.has_given_up(error, why)
@@ -405,7 +318,7 @@ class Coordinator:
     def _end(self, status: Status) -> None:
         if self.status.is_final:
             return
-        self._restart_at = None
+        self._restarts.at = None
         self.chronicle.setback = None
         self.status = status
         if self._owns_log and status is not Status.FINISHED and not self._is_left_to_others:
@@ -414,13 +327,8 @@ class Coordinator:
             self._farewell.say(Ended(status.value, attempt, at, reason))
         self.chronicle.epochs.store()
         how = self._ended_how or f"the job is over ({status.value})"
-        self._requests.end(how, self.error, is_orderly=status.is_orderly)
+        self.requests.end(how, self.error, is_orderly=status.is_orderly)
 
     def check_invariants(self) -> None:
-        if self._attempt is None:
-            return
-        self._attempt.check_invariants()
-        self._requests.savepoints.check_invariants()
-        begin = self._claims.history.last_begin
-        assert begin is not None, "an attempt runs without its begin"
-        assert begin.attempt >= self._attempt.number, "an attempt runs before its begin"
+        self.execution.check_invariants()
+        self.requests.savepoints.check_invariants()

@@ -1,4 +1,4 @@
-"""The restart strategy: whether and when a failed job is started again."""
+"""Restarts: whether and when a failed job is started again."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from mainstay.errors import (
     SourceError,
     UserFunctionError,
 )
+from mainstay.runtime.coordinator.claims import Claims
 from mainstay.runtime.options import RestartOptions
 
+NOT_HEALED = "no restart heals this"
 SAME_FAILURES = 3
 """How many failures in a row by the same mistake of the author show that it stays."""
 MISTAKES = (
@@ -88,6 +90,51 @@ class RestartStrategy:
     def on_progress(self) -> None:
         self._in_a_row = 0
         self._mistake = ""
+
+
+class Restarts:
+    """The next attempt of a failed job: whether there is one, and when."""
+
+    def __init__(self, options: RestartOptions, claims: Claims) -> None:
+        self.at: float | None = None
+        """When the next attempt is due; None if none is awaited."""
+        self.why_not_again = NOT_HEALED
+        self._strategy = RestartStrategy(options)
+        self._claims = claims
+
+    def after(self, error: Exception, now: float, *, may_heal: bool) -> float | None:
+        """Plan the attempt that follows a failure; None, and why, if there must not be one."""
+        self.why_not_again = NOT_HEALED
+        if not may_heal:
+            return None
+        wait = self._strategy.on_failure(now, error)
+        if wait is None:
+            self.why_not_again = self._strategy.why_not_again
+            return None
+        self.at = now + wait
+        return self.at
+
+    def take_due(self, now: float) -> bool:
+        """Whether the next attempt is to begin now; true once."""
+        is_due = self._is_due(now)
+        if is_due:
+            self.at = None
+        return is_due
+
+    def _is_due(self, now: float) -> bool:
+        # A claim under way may add an epoch to the log: where to restart is not known before.
+        return self.at is not None and now >= self.at and self._claims.is_settled
+
+    def deadline(self) -> float | None:
+        return self.at if self._claims.is_settled else None
+
+    @property
+    def have_failed(self) -> bool:
+        """Whether there was a failure since the last progress."""
+        return self._strategy.has_failed
+
+    def on_progress(self) -> None:
+        self._strategy.on_progress()
 
 
 def _mistake_of(error: Exception | None) -> str:

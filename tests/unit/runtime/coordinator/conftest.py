@@ -196,7 +196,7 @@ class Leader:
         return epoch
 
     def lose_worker(self, worker: int = 1) -> None:
-        self.coordinator.worker_lost(self.attempt, worker, "it was killed")
+        self.coordinator.workers_lost(self.attempt, "it was killed", worker)
 
     def restart(self) -> None:
         """Let the wait pass; as far as the next launch."""

@@ -155,7 +155,7 @@ def test_words_of_other_attempts_are_ignored(lead: Lead, attempt: int) -> None:
     epoch = leader.trigger()
     leader.acknowledge(epoch, attempt=attempt)
     leader.decline(epoch, attempt=attempt)
-    leader.coordinator.worker_lost(Attempt(attempt), 0, "long gone")
+    leader.coordinator.workers_lost(Attempt(attempt), "long gone", 0)
     leader.world.background.drain()
     assert leader.status == "running"
     assert leader.epochs() == []

@@ -28,7 +28,7 @@ def away(waited_s: float = 3.0) -> Problem:
 
 
 def seen(leader: Any) -> list[str]:
-    return [str(problem) for problem in leader.coordinator.problems()]
+    return [str(problem) for problem in leader.coordinator.execution.problems()]
 
 
 def test_a_problem_of_a_worker_is_seen_with_its_age_until_it_is_over(lead: Lead) -> None:

@@ -170,13 +170,13 @@ def test_files_stay_while_a_savepoint_is_made_of_them_and_go_with_a_later_epoch(
     lead: Lead,
 ) -> None:
     leader = lead(retain=1).run()
-    leader.coordinator._requests.savepoints.pinned = lambda: {"state/totals/a0001/s0000-e1.msty"}
+    leader.coordinator.requests.savepoints.pinned = lambda: {"state/totals/a0001/s0000-e1.msty"}
     leader.complete()
     leader.complete()
     deleted = [path for _, path in leader.events("delete")]
     assert "state/totals/a0001/s0001-e1.msty" in deleted
     assert "state/totals/a0001/s0000-e1.msty" not in deleted
-    leader.coordinator._requests.savepoints.pinned = set
+    leader.coordinator.requests.savepoints.pinned = set
     leader.complete()
     assert ("delete", "state/totals/a0001/s0000-e1.msty") in leader.events("delete")
 
