@@ -84,7 +84,7 @@ class JobHandle(JobThread, Job):
         return plan
 
     def _follow(self, job: JobSpec) -> None:
-        """The job runs by this plan, whoever has made it so."""
+        """The job runs by this plan: it was asked for here, or was taken over."""
         self._spec = job
         known = (number for number, plan in self._plans.items() if plan is job)
         self._parallelism = next(known, self._parallelism)

@@ -41,7 +41,7 @@ def free_slot(storage: Storage) -> int | None:
     try:
         return read_history(storage).next_slot
     except MainstayError:
-        return None  # whoever leads will find out what is wrong with it
+        return None  # the leader will find out what is wrong with it
 
 
 @dataclass(frozen=True, slots=True)

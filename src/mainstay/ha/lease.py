@@ -100,7 +100,6 @@ class _Campaign(threading.Thread):
         self._watching = Watching(token, length_s)
         self._tenure: Tenure | None = None
         self._number = 0
-        self._leads_at = 0.0
         self._beats = 0
         self._is_over = threading.Event()
 
@@ -112,7 +111,7 @@ class _Campaign(threading.Thread):
             except Exception as error:
                 self.trouble = brief(error)  # whatever it is, it is tried again
             self.told.look(self._clock())
-            self._is_over.wait(self._pause_s())
+            self._is_over.wait(self._length_s / BEATS)
         self._hand_over()
 
     def leave(self) -> None:
@@ -120,12 +119,6 @@ class _Campaign(threading.Thread):
         self._is_over.set()
         self.join(RESIGN_S)
         self.told.close()
-
-    def _pause_s(self) -> float:
-        pause_s = self._length_s / BEATS
-        if self._tenure is not None and not self.told.leads:
-            return min(pause_s, max(0.0, self._leads_at - self._clock()))
-        return pause_s
 
     def _take_part(self) -> None:
         if self._tenure is not None and self._tenure.standing(self._clock()) is Standing.OVER:
@@ -135,8 +128,6 @@ class _Campaign(threading.Thread):
             self._watch()
         else:
             self._renew(self._tenure)
-        if self._tenure is not None and not self.told.leads:
-            self._lead_if_due(self._tenure)
 
     # ------------------------------------------------------------ in line
 
@@ -181,23 +172,15 @@ class _Campaign(threading.Thread):
         if self._is_overtaken(number):
             return
         self.leader = who
-        before = self._beat(number - 1) if number > 1 else None
         self._number, self._beats = number, 0
-        self._leads_at = self._watching.leads_at(before, begun_at)
-        self._tenure = Tenure(self._length_s, begun_at)
+        tenure = Tenure(self._length_s, begun_at)
+        if self.told.elected(tenure, self._clock()):
+            self._tenure = tenure
+            self._delete_older()
 
     def _is_overtaken(self, number: int) -> bool:
         found = (lease_number(path) for path in self._storage.list(LEASE_PREFIX))
         return any(other is not None and other > number for other in found)
-
-    def _lead_if_due(self, tenure: Tenure) -> None:
-        now = self._clock()
-        if now < self._leads_at:
-            return
-        if self.told.elected(tenure, now):
-            self._delete_older()
-        else:
-            self._tenure = None  # it took too long to become leader
 
     # ------------------------------------------------------------ in the lead
 
@@ -208,16 +191,14 @@ class _Campaign(threading.Thread):
         # A renewal counts only if nobody had taken the next number by then.
         if self._is_overtaken(self._number):
             tenure.end()
-        elif self.told.leads:
-            self.told.renewed(begun_at, self._clock())
         else:
-            tenure.renewed(begun_at, self._clock())
+            self.told.renewed(begun_at, self._clock())
         if tenure.is_over:
             self.told.lost()
             self._tenure = None  # it is in line again
 
     def _delete_older(self) -> None:
-        """The lease before stays: somebody may just be looking at its beat."""
+        """The lease before stays: it says who led before this one."""
         for path in self._storage.list(LEASE_PREFIX):
             number = lease_number(path.removesuffix(".beat"))
             if number is not None and number < self._number - 1 and self.told.leads:

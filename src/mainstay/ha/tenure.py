@@ -23,7 +23,7 @@ class Standing(Enum):
 
 @dataclass(slots=True)
 class Tenure:
-    """The lease of a leader: pure, told the time by whoever asks."""
+    """The lease of a leader: pure, told the time by its caller."""
 
     length_s: float
     renewed_at: float

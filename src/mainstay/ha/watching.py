@@ -2,18 +2,11 @@
 
 Every leader has a number, one more than the one before it, and a beat: a counter that it raises
 while it leads. A candidate that has seen the newest number with the same beat for the whole length
-of a lease, by its own clock, takes the next number. It is told what was seen and when, and says
-what to do::
+of a lease, by its own clock, takes the next number, and leads with it. It is told what was seen and
+when, and says what to do.
 
-    watch ── unchanged for the length, or resigned ──▶ take the next number
-      ▲                                                   │ taken
-      │ somebody else has it                              ▼
-      └──────────────────────────────────────────── look once more at the beat before:
-                                  unchanged ──▶ lead │ changed ──▶ lead one length later
-
-The second look makes the hand-over exact. A leader's renewal counts only if it finds no higher
-number afterwards. If its beat has not changed when the next number exists, none of its renewals
-will count any more.
+The owner of the old number leads no more by then. Its last renewal that counts was in the store
+before it was over for its owner, so the candidate has seen it, and has waited for longer.
 """
 
 from __future__ import annotations
@@ -72,18 +65,6 @@ class Watching:
     def silent_s(self, now: float) -> float:
         """For how long the newest lease has not changed."""
         return 0.0 if self._last is None or self._last.number == 0 else now - self._since
-
-    def leads_at(self, beat_before: str | None, taken_at: float) -> float:
-        """When a candidate that took a number may lead; ``beat_before`` is from the second look.
-
-        None stands for a lease that is gone.
-        """
-        last = self._last
-        if last is None or last.number == 0 or beat_before in (None, last.beat, RESIGNED):
-            return taken_at
-        if last.owner == self._token:
-            return taken_at
-        return taken_at + self._length_s
 
     def check_invariants(self, now: float) -> None:
         """What holds at any moment."""
