@@ -159,6 +159,9 @@ class JobThread:
         if coordinator.job is not self._spec:
             self._follow(coordinator.job)
         self._recoveries.update(coordinator.status, attempts, self._clock.wall())
+        if coordinator.attempts and self._leadership.silent_s > 0:
+            first = coordinator.attempts[0]
+            self._recoveries.took_over(first.attempt, first.begun_at - self._leadership.silent_s)
         self._notices.update(coordinator.status, attempts)
         self._notices.pass_on(news.remarks)
         self._restore_log.update(attempts, news.report)
