@@ -178,9 +178,13 @@ class LedgerJob:
         max_failures: int = 100,
         tolerable_failures: int = 3,
         halt_alignment_s: float = 5.0,
+        log_slots: int = 64,
     ) -> JobOptions:
         snapshots = SnapshotOptions(
-            every_s=0.2, tolerable_failures=tolerable_failures, halt_alignment_s=halt_alignment_s
+            every_s=0.2,
+            tolerable_failures=tolerable_failures,
+            halt_alignment_s=halt_alignment_s,
+            log_slots=log_slots,
         )
         restart = RestartOptions(max_failures=max_failures, backoff_s=0.05, max_backoff_s=0.2)
         start = RestoreOptions(restore, origin=origin)

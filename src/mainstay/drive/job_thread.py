@@ -12,8 +12,7 @@ from typing import Any
 from mainstay.drive.background import ThreadBackground, end_threads
 from mainstay.drive.clock import SystemClock
 from mainstay.drive.failures import FailureLog
-from mainstay.drive.guarded import GuardedStorage
-from mainstay.drive.leadership import Leadership, Term, free_slot, new_token
+from mainstay.drive.leadership import Leadership, Term, new_token
 from mainstay.drive.notices import Notices, say_at_once
 from mainstay.drive.problems import ProblemLog, log_silent
 from mainstay.drive.progress import ProgressLine
@@ -30,6 +29,8 @@ from mainstay.runtime.options import JobOptions
 from mainstay.runtime.ports import Ports
 from mainstay.runtime.spec import JobSpec
 from mainstay.runtime.status import Status
+from mainstay.snapshot.commitlog import free_slot
+from mainstay.snapshot.guarded import GuardedStorage
 from mainstay.snapshot.object_storage import open_storage
 from mainstay.snapshot.storage import Storage
 

@@ -21,27 +21,16 @@ from typing import Any
 
 from mainstay.drive.background import ThreadBackground
 from mainstay.drive.candidate import Ear, Word
-from mainstay.errors import MainstayError
 from mainstay.ha.election import Election
 from mainstay.runtime.coordinator.coordinator import Coordinator
 from mainstay.runtime.coordinator.epochs import EpochRecord
 from mainstay.runtime.messages import Attempt
 from mainstay.runtime.status import AttemptRecord, Problem, Status
-from mainstay.snapshot.commitlog import read_history
-from mainstay.snapshot.storage import Storage
 
 
 def new_token() -> str:
     """A name for a leader or a claim that no other has."""
     return uuid.uuid4().hex
-
-
-def free_slot(storage: Storage) -> int | None:
-    """The first free slot of a job's log; None if it cannot be read just now."""
-    try:
-        return read_history(storage).next_slot
-    except MainstayError:
-        return None  # the leader will find out what is wrong with it
 
 
 @dataclass(frozen=True, slots=True)
