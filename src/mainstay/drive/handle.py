@@ -16,6 +16,7 @@ from html import escape
 from typing import ClassVar, NoReturn, TextIO
 
 from mainstay.api.job import Job
+from mainstay.drive.exit_codes import FAILED, exit_code
 from mainstay.drive.job_thread import JobThread
 from mainstay.drive.progress import ProgressLine
 from mainstay.drive.scaling import Scaling
@@ -77,6 +78,12 @@ class JobHandle(JobThread, Job):
     @property
     def leader(self) -> str:
         return self._leadership.leader
+
+    @property
+    def exit_code(self) -> int | None:
+        if self._crash is not None:
+            return FAILED
+        return exit_code(self._leadership.status, self._leadership.error)
 
     def _plan_at(self, parallelism: int) -> JobSpec:
         plan = self._scaling.plan(parallelism)

@@ -18,6 +18,7 @@ from mainstay.drive.problems import ProblemLog, log_silent
 from mainstay.drive.progress import ProgressLine
 from mainstay.drive.recoveries import Recoveries
 from mainstay.drive.restores import RestoreLog
+from mainstay.drive.service import ServiceManager
 from mainstay.drive.standstill import Standstill
 from mainstay.ha.election import Alone, Election
 from mainstay.runtime.coordinator.cluster import Cluster
@@ -62,6 +63,7 @@ class JobThread:
         self._restore_log = RestoreLog(name)
         self._notices = Notices(name)
         self._recoveries = Recoveries()
+        self._service = ServiceManager()
         self._line: ProgressLine | None = None
         self._is_awaited = False
         self._standstill = Standstill(name, self._warn)
@@ -152,6 +154,7 @@ class JobThread:
     def _log_news(self) -> None:
         """Called on every pass of the loop, and after the last."""
         self._standstill.passed()
+        self._service.update(f"{self.name}: {self.status}", self._clock.monotonic())
         if (coordinator := self._leadership.coordinator) is not None:
             self._log_news_of(coordinator)
 

@@ -1,7 +1,8 @@
 """Farewell: what a leader says in the log when it ends a job that has not finished.
 
-It tells people, and the commands they use, whether the job was stopped, has failed or was
-cancelled. Nothing depends on it, so a storage that does not answer is not waited for long.
+It tells people, the commands they use, and drivers on standby whether the job was stopped, has
+failed or was cancelled. No row depends on it, so a storage that does not answer is not waited for
+long.
 """
 
 from __future__ import annotations
