@@ -30,6 +30,9 @@ class Candidate:
     def look(self) -> None:
         """Nothing happens by itself."""
 
+    def note(self, attempt: int, epoch: int | None) -> None:
+        self.noted = (attempt, epoch)
+
     def resign(self) -> None:
         self._is_candidate.clear()
 

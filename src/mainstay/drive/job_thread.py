@@ -122,7 +122,8 @@ class JobThread:
         cluster: Cluster,
     ) -> Term:
         """A term with a new coordinator, which takes over what others have come to."""
-        guarded = GuardedStorage(storage, self._leadership.guard())
+        leads = self._leadership.guard()
+        guarded = GuardedStorage(storage, lambda: leads() and not leader.is_replaced)
         ports = Ports(self._clock, background, send, guarded, open_storage)
         succession = Succession(self._joined, self._plan_at)
         leader = Coordinator(self._spec, self._options, ports, cluster, new_token, succession)

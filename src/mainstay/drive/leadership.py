@@ -161,11 +161,16 @@ class Leadership:
         if self._term is None:
             return
         self._term.coordinator.tick()
+        self._note(self._term.coordinator)
         if self._end_term_if_replaced():
             # The election still takes this process for the leader: it stands in line again.
             self._ear = None
             self._election.resign()
             self.campaign()
+
+    def _note(self, leader: Coordinator) -> None:
+        if self._election.can_win_again and leader.attempts:
+            self._election.note(leader.attempts[-1].attempt, leader.last_epoch)
 
     def deadline(self) -> float | None:
         return None if self._term is None else self._term.coordinator.deadline()

@@ -57,6 +57,9 @@ class Election(Protocol):
         Also where there was no campaign. One that comes later is a new one.
         """
 
+    def note(self, attempt: int, epoch: int | None) -> None:
+        """Where the job stands that this process leads, for others to see. Nobody depends on it."""
+
     @property
     def leader(self) -> str:
         """Who leads, as far as is known; empty where it is not."""
@@ -83,6 +86,9 @@ class Alone:
 
     def look(self) -> None:
         """Nothing happens to it."""
+
+    def note(self, attempt: int, epoch: int | None) -> None:
+        """There is nobody to see it."""
 
     def resign(self) -> None:
         """There is nobody to leave the lead to."""

@@ -63,6 +63,9 @@ class LeaseElection:
         if self._campaign is not None:
             self._campaign.told.look(self._clock())
 
+    def note(self, attempt: int, epoch: int | None) -> None:
+        """The commit log says it, to everybody who can read the leases."""
+
     def resign(self) -> None:
         campaign, self._campaign = self._campaign, None
         if campaign is not None:

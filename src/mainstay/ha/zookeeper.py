@@ -65,6 +65,10 @@ class ZooKeeperElection:
         if self._campaign is not None:
             self._campaign.told.look(self._clock())
 
+    def note(self, attempt: int, epoch: int | None) -> None:
+        if self._campaign is not None:
+            self._campaign.standing = (attempt, epoch)
+
     def resign(self) -> None:
         campaign, self._campaign = self._campaign, None
         if campaign is not None:
@@ -101,6 +105,9 @@ class _Campaign(threading.Thread):
         self.leader = ""
         self.trouble = ""
         self.silent_s = 0.0
+        self.standing: tuple[int | None, int | None] = (None, None)
+        """The attempt that runs and its last epoch, as far as the leader has noted."""
+        self._published: tuple[int | None, int | None] | None = None
         self._line = f"{path}/line"
         self._information = f"{path}/leader"
         self._session_s = session_s
@@ -225,7 +232,8 @@ class _Campaign(threading.Thread):
             self.silent_s = begun_at - self._ahead_since
         if self.told.elected(Tenure(self._session_s, begun_at), self._clock()):
             self.leader = who
-            self._publish({"format": INFORMATION_FORMAT, "who": who, "node": self._node})
+            self._published = None
+            self._publish_if_new()
 
     def _beat(self) -> None:
         self._beats += 1
@@ -241,9 +249,26 @@ class _Campaign(threading.Thread):
             self.told.lost()
             return
         self.told.renewed(begun_at, self._clock())
+        self._publish_if_new()
+
+    def _publish_if_new(self) -> None:
+        """Say who leads, in which attempt, and up to which epoch: with every beat at most."""
+        attempt, epoch = standing = self.standing
+        if standing == self._published:
+            return
+        self._publish(
+            {
+                "format": INFORMATION_FORMAT,
+                "who": this_process(),
+                "node": self._node,
+                "attempt": attempt,
+                "epoch": epoch,
+            }
+        )
+        self._published = standing
 
     def _publish(self, information: dict[str, Any]) -> None:
-        """Say who leads. The check of the own node is part of the write."""
+        """The check of the own node is part of the write."""
         self._do(self._client.ensure_path_async(self._information))
         transaction = self._client.transaction()
         transaction.check(f"{self._line}/{self._node}", -1)

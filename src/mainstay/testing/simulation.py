@@ -114,6 +114,11 @@ class _Process:
     is_deposed: bool = False
     is_in_doubt: bool = False
 
+    @property
+    def is_replaced(self) -> bool:
+        """Whether it was told that another process leads, or has found out by the log."""
+        return self.is_deposed or (self.coordinator is not None and self.coordinator.is_replaced)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Work:
@@ -232,8 +237,8 @@ class Simulation:
 
         storage: Storage = self._faulty
         if process.address[1] == COORDINATOR:
-            suspicious = Suspicious(storage, lambda: process.is_deposed, self.violations.append)
-            storage = GuardedStorage(suspicious, lambda: not process.is_deposed)
+            suspicious = Suspicious(storage, lambda: process.is_replaced, self.violations.append)
+            storage = GuardedStorage(suspicious, lambda: not process.is_replaced)
         return Ports(self.clock, _Background(self, process), send, storage, self._open)
 
     def is_heard(self, leader: _Process) -> bool:
