@@ -51,7 +51,6 @@ def _console() -> Any:
 def _app() -> Any:
     """The commands. What they are made of is an extra, so it is imported here and not above."""
     import typer
-    from rich.console import Console
 
     app = typer.Typer(
         name="mainstay",
@@ -61,13 +60,20 @@ def _app() -> Any:
         # An error says what to do; pages of source around it do not.
         pretty_exceptions_enable=False,
     )
+    for add in (_add_options, _add_demo, _add_bench, _add_snapshots):
+        add(app)
+    return app
+
+
+def _add_options(app: Any) -> None:
+    import typer
 
     def show_version(wanted: bool) -> None:
         if wanted:
             typer.echo(f"mainstay {mainstay.__version__}")
             raise typer.Exit
 
-    @app.callback()
+    @app.callback()  # type: ignore[untyped-decorator]
     def options(
         version: bool = typer.Option(
             False, "--version", callback=show_version, is_eager=True, help="Print the version."
@@ -75,7 +81,11 @@ def _app() -> Any:
     ) -> None:
         """Options of the command itself."""
 
-    @app.command()
+
+def _add_demo(app: Any) -> None:
+    import typer
+
+    @app.command()  # type: ignore[untyped-decorator]
     def demo(
         embedded: bool = typer.Option(
             False, "--embedded", help="Run in this process, without Spark."
@@ -88,7 +98,12 @@ def _app() -> Any:
 
         raise typer.Exit(run_demo(embedded=embedded))
 
-    @app.command()
+
+def _add_bench(app: Any) -> None:
+    import typer
+    from rich.console import Console
+
+    @app.command()  # type: ignore[untyped-decorator]
     def bench(
         seconds: float = typer.Option(
             5.0, min=1.0, help="How many seconds each workload is measured."
@@ -106,7 +121,11 @@ def _app() -> Any:
         is_right = run_bench(Console(), seconds, parallelism, on_spark=not without_spark)
         raise typer.Exit(0 if is_right else 1)
 
-    @app.command()
+
+def _add_snapshots(app: Any) -> None:
+    import typer
+
+    @app.command()  # type: ignore[untyped-decorator]
     def snapshots(
         path: str = typer.Argument(
             help="A job's snapshot directory, or a savepoint: a folder or an s3, gs or az URL."
@@ -146,8 +165,6 @@ def _app() -> Any:
         request = Request(epoch, verify, orphans, remove_orphans, history, as_json)
         is_sound = run_snapshots(_console(), path, request, confirm)
         raise typer.Exit(0 if is_sound else 1)
-
-    return app
 
 
 if __name__ == "__main__":

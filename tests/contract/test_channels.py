@@ -23,7 +23,7 @@ from mainstay.runtime.messages import (
     EndOfInput,
     Epoch,
     Marker,
-    Watermark,
+    TimeMark,
 )
 from mainstay.runtime.worker.credit import Windows
 from mainstay.runtime.worker.gate import Gate, InputChannel
@@ -163,7 +163,7 @@ def test_everything_arrives_once_and_in_order(line: Callable[..., Line], seed: i
         number = chance.randrange(2)
         channel = lane.out[number]
         if chance.random() < 0.2:
-            control = chance.choice([Marker(Epoch(step)), Watermark(step), Watermark(None, True)])
+            control = chance.choice([Marker(Epoch(step)), TimeMark(step), TimeMark(None, True)])
             channel.send_control(control)
             sent[number].append(control)
         elif channel.has_room:
@@ -201,10 +201,10 @@ def test_markers_watermarks_and_the_end_keep_their_place_in_line(
         lane.send(batch)
         lane.out[0].send_control(control)
         expected += [*rows(batch), control]
-    lane.out[0].send_control(Watermark(5))
+    lane.out[0].send_control(TimeMark(5))
     lane.out[0].send_control(EndOfInput())
     assert not lane.out[0].has_room
-    assert flat(lane.take_all(7)) == [*expected, Watermark(5), EndOfInput()]
+    assert flat(lane.take_all(7)) == [*expected, TimeMark(5), EndOfInput()]
 
 
 def test_a_marker_passes_without_credit_where_no_rows_are_before_it(

@@ -12,7 +12,7 @@ import pytest
 
 from mainstay.runtime.worker import assembly
 from mainstay.runtime.worker.channel_state import TaskChannels
-from mainstay.runtime.worker.output import OutputChannel
+from tests.simulation.overtaking_bugs import what_had_no_credit_is_not_kept
 from tests.simulation.scenarios import Scenario, check_seeds, is_noticed
 
 SEEDS = 40
@@ -55,18 +55,6 @@ def what_arrives_is_not_logged() -> Iterator[None]:
             cut.incoming[:] = before[epoch]
 
     with patch.object(TaskChannels, "_on_arrival", forget):
-        yield
-
-
-@contextmanager
-def what_had_no_credit_is_not_kept() -> Iterator[None]:
-    right = OutputChannel.overtake
-
-    def nothing(self: Any, epoch: Any) -> list[Any]:
-        right(self, epoch)
-        return []
-
-    with patch.object(OutputChannel, "overtake", nothing):
         yield
 
 

@@ -13,7 +13,7 @@ import pytest
 
 import mainstay as ms
 from mainstay.connectors import Memory
-from mainstay.runtime.messages import Watermark
+from mainstay.runtime.messages import TimeMark
 from mainstay.runtime.operators.base import Operator
 from mainstay.runtime.operators.rows import ProcessRows
 from mainstay.runtime.watermarks import LAST
@@ -48,7 +48,7 @@ class Adding(ms.Process):
         return (row.n + 1,)
 
 
-def on_watermark(self: Any, watermark: Watermark) -> Iterator[None]:
+def on_watermark(self: Any, watermark: TimeMark) -> Iterator[None]:
     """What is due leaves the state at once, and is emitted a few rows at a time."""
     yield from Operator.on_watermark(self, watermark)
     if isinstance(self._function, Holding) and watermark.time_us is not None:
@@ -174,7 +174,7 @@ def test_the_last_watermark_comes_to_every_operator_before_the_end_of_input(name
     def listen(operator: Any, said: list[Any]) -> None:
         hear, end = operator.on_watermark, operator.end_of_input
 
-        def on_watermark(watermark: Watermark) -> Iterator[None]:
+        def on_watermark(watermark: TimeMark) -> Iterator[None]:
             yield from hear(watermark)
             said.append(watermark.time_us)
 

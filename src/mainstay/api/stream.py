@@ -15,7 +15,6 @@ from mainstay.api.checks import (
     check_callable,
     check_filter,
     check_process,
-    checked_key_type,
     checked_schema,
     checked_states,
     described,
@@ -24,8 +23,9 @@ from mainstay.api.connect import ConnectedStreams
 from mainstay.api.data_sources import as_sink
 from mainstay.api.expressions import Column, refuse_pyspark
 from mainstay.api.functions import Process
-from mainstay.api.graph import GraphBuilder, column_number, named
+from mainstay.api.graph import GraphBuilder, named
 from mainstay.api.iterate import iterate
+from mainstay.api.keys import chosen_key
 from mainstay.errors import GraphError, MainstayError
 from mainstay.own_frames import with_own_frames
 from mainstay.plan import nodes
@@ -34,12 +34,9 @@ from mainstay.runtime.connector import Sink
 from mainstay.runtime.own_states import HANDLES
 from mainstay.runtime.spec import Broadcast, Forward, KeySpec, Partitioning, Rebalance
 from mainstay.schema import format_schema
-from mainstay.state.values import ValueType
 
 if TYPE_CHECKING:
     from mainstay.api.keyed_stream import KeyedStream
-
-HIDDEN_KEY = "__key"
 
 
 @with_own_frames
@@ -230,82 +227,19 @@ class Stream:
             raise GraphError(f"{where}: a broadcast stream goes to every subtask and has no key.")
         if not columns:
             raise GraphError(f"{where} needs at least one column, or a function and a type.")
-        columns = tuple(_plain(column, self.schema, where) for column in columns)
-        if isinstance(columns[0], Column):
-            return self._key_by_expression(columns, uid, where, migrate_key)
-        if callable(columns[0]):
-            return self._key_by_function(columns, uid, where, migrate_key)
-        if uid is not None:
-            raise GraphError(
-                f"{where}: columns as a key need no operator. Leave uid out, or give it to the "
-                "operator that comes next."
-            )
-        numbers = tuple(column_number(self.schema, column, where) for column in columns)
-        if len(set(numbers)) < len(numbers):
-            raise GraphError(f"{where}: a column is named twice in {columns}.")
-        # Whether a column may be null is no part of a key's type, which a restore compares.
-        fields = [pa.field(self.schema.names[n], self.schema.types[n]) for n in numbers]
-        arrow = checked_key_type(fields[0].type if len(fields) == 1 else pa.struct(fields), where)
-        key = KeySpec(numbers, ValueType.of(arrow), tuple(columns), migrate=migrate_key)
-        return self._keyed_by(key, self.schema, self._origins)
-
-    def _key_by_function(
-        self,
-        arguments: tuple[Any, ...],
-        uid: str | None,
-        where: str,
-        migrate_key: Callable[[Any], Any] | None,
-    ) -> KeyedStream:
-        if len(arguments) != 2:
-            raise GraphError(
-                f"{where}: a key function needs the type of the key, as in "
-                'key_by(lambda row: row.name[0], "string").'
-            )
-        function, declared = arguments
-        check_callable(function, where)
-        field = pa.field(_free_name(self.schema), checked_key_type(declared, where))
-        return self._with_key(nodes.KeyByFunction(function, field), field, uid, migrate_key)
-
-    def _key_by_expression(
-        self,
-        columns: tuple[Any, ...],
-        uid: str | None,
-        where: str,
-        migrate_key: Callable[[Any], Any] | None,
-    ) -> KeyedStream:
-        if len(columns) > 1:
-            raise GraphError(
-                f"{where}: {columns[0]!r} is an expression, and a key is one expression or some "
-                "columns. Make it a column with map_batches(...) first, or use a key function: "
-                'key_by(lambda row: (row.a, row.b % 10), "struct<a:string,b:long>").'
-            )
-        expression, arrow = columns[0].bound(self.schema, where)
-        field = pa.field(_free_name(self.schema), checked_key_type(arrow, where))
-        return self._with_key(nodes.KeyByExpression(expression, field), field, uid, migrate_key)
-
-    def _with_key(
-        self,
-        node: nodes.Node,
-        field: pa.Field,
-        uid: str | None,
-        migrate_key: Callable[[Any], Any] | None,
-    ) -> KeyedStream:
-        """Keyed by a column that an operator adds and rows do not show."""
-        carried = self.schema.append(field)
+        key = chosen_key(self.schema, columns, where, migrate=migrate_key)
+        if key.node is None:
+            if uid is not None:
+                raise GraphError(
+                    f"{where}: columns as a key need no operator. Leave uid out, or give it to the "
+                    "operator that comes next."
+                )
+            return self._keyed_by(key.spec, self.schema, self._origins)
         # It stays in the chain of what it reads, whose parallelism need not be the job's.
         same = {self._builder.operators[operator].parallelism for operator, _ in self._origins}
-        added = self._then(
-            "key_by",
-            node,
-            carried,
-            uid,
-            None,
-            beside=self._origins[0][0] if len(same) == 1 else None,
-        )
-        key = KeySpec(
-            (len(self.schema),), ValueType.of(field.type), (field.name,), True, migrate_key
-        )
-        return self._keyed_by(key, carried, added._origins)
+        beside = self._origins[0][0] if len(same) == 1 else None
+        added = self._then("key_by", key.node, key.carried, uid, None, beside=beside)
+        return self._keyed_by(key.spec, key.carried, added._origins)
 
     def _keyed_by(
         self, key: KeySpec, carried: pa.Schema, origins: tuple[tuple[int, Partitioning], ...]
@@ -425,20 +359,3 @@ class Stream:
     def _emitted_by(self, operator: LogicalOperator) -> Stream:
         assert operator.schema is not None
         return Stream(self._builder, operator.schema, ((operator.id, Forward()),))
-
-
-def _plain(column: Any, schema: pa.Schema, where: str) -> Any:
-    """The name of a column that is given as an expression; anything else as it is."""
-    refuse_pyspark(column, where)
-    if not isinstance(column, Column) or column.name is None:
-        return column
-    is_field = "." in column.name and column.name not in schema.names
-    return column if is_field else column.name
-
-
-def _free_name(schema: pa.Schema) -> str:
-    """A name for the hidden key that no column has."""
-    name = HIDDEN_KEY
-    while name in schema.names:
-        name += "_"
-    return name

@@ -70,6 +70,9 @@ class SplitReader(ABC):
 
     skipped: int = 0
     """How many malformed records it has left out, where the user wants that."""
+    waits_for: str | None = None
+    """What keeps it from giving rows that it knows of, and what to do about it; None while nothing
+    does. It is a problem of the job once it has lasted for ten seconds."""
 
     @abstractmethod
     def poll(self, max_rows: int) -> Polled:

@@ -38,17 +38,18 @@ class EndOfInput:
 
 
 @dataclass(frozen=True, slots=True)
-class Watermark:
-    """No row after it is older than its time, in microseconds since 1970; None promises nothing.
+class TimeMark:
+    """A watermark in flight: no row after it is older than its time.
 
-    An idle channel holds nobody back until it carries the next watermark that is not idle.
+    Its time is in microseconds since 1970; None promises nothing. An idle channel holds
+    nobody back until it carries the next watermark that is not idle.
     """
 
     time_us: int | None
     is_idle: bool = False
 
 
-Element: TypeAlias = "pa.RecordBatch | Marker | EndOfInput | Watermark"
+Element: TypeAlias = "pa.RecordBatch | Marker | EndOfInput | TimeMark"
 
 # ---------------------------------------------------------------- between workers
 

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mainstay.runtime.messages import Watermark
+from mainstay.runtime.messages import TimeMark
 
-LAST = Watermark(253_402_300_799_999_999)
+LAST = TimeMark(253_402_300_799_999_999)
 """The end of time, as Python knows it: after it there is no row."""
 EVERY_S = 0.2
 """A source makes no more than one watermark in this time, unless it ends."""
@@ -70,10 +70,10 @@ class SourceClock:
 
     def __init__(self, spec: WatermarkSpec) -> None:
         self._spec = spec
-        self._told: Watermark | None = None
+        self._told: TimeMark | None = None
         self._told_at: float | None = None
 
-    def next(self, splits: Iterable[SplitClock], now: float) -> Watermark | None:
+    def next(self, splits: Iterable[SplitClock], now: float) -> TimeMark | None:
         """What is to be said now; None if it is nothing new, or too soon.
 
         A source that is idle no more says so at once: others do not wait for it until then.
@@ -88,11 +88,11 @@ class SourceClock:
         self._told, self._told_at = found, now
         return found
 
-    def _current(self, splits: list[SplitClock], now: float) -> Watermark | None:
+    def _current(self, splits: list[SplitClock], now: float) -> TimeMark | None:
         before = None if self._told is None else self._told.time_us
         active = [split for split in splits if not self._is_idle(split, now)]
         if not active:
-            return Watermark(before, is_idle=True)
+            return TimeMark(before, is_idle=True)
         times = [split.time(self._spec.delay_us) for split in active]
         if any(time is None for time in times):
             lowest = None
@@ -100,7 +100,7 @@ class SourceClock:
             lowest = min(time for time in times if time is not None)
         if lowest is None or (before is not None and lowest < before):
             lowest = before  # time never goes back
-        return None if lowest is None and self._told is None else Watermark(lowest)
+        return None if lowest is None and self._told is None else TimeMark(lowest)
 
     def _is_idle(self, split: SplitClock, now: float) -> bool:
         idle_s, since = self._spec.idle_s, split.quiet_since
@@ -121,10 +121,10 @@ class GateClock:
     def __init__(self, channels: int) -> None:
         self._times: list[int | None] = [None] * channels
         self._is_out = [False] * channels
-        self.current = Watermark(None)
+        self.current = TimeMark(None)
         self._is_used = False
 
-    def on_watermark(self, channel: int, watermark: Watermark) -> Watermark | None:
+    def on_watermark(self, channel: int, watermark: TimeMark) -> TimeMark | None:
         """Take the watermark of a channel; what the task has to say on account of it, if any."""
         self._is_used = True
         if watermark.time_us is not None:
@@ -132,11 +132,11 @@ class GateClock:
         self._is_out[channel] = watermark.is_idle
         return self._changed()
 
-    def on_end(self, channel: int) -> Watermark | None:
+    def on_end(self, channel: int) -> TimeMark | None:
         self._is_out[channel] = True
         return self._changed() if self._is_used else None
 
-    def _changed(self) -> Watermark | None:
+    def _changed(self) -> TimeMark | None:
         active = [n for n, is_out in enumerate(self._is_out) if not is_out]
         before = self.current.time_us
         known = [self._times[number] for number in active]
@@ -148,7 +148,7 @@ class GateClock:
         else:
             lowest = min(time for time in known if time is not None)
             lowest = lowest if before is None else max(lowest, before)
-        found = Watermark(lowest, is_idle=not active)
+        found = TimeMark(lowest, is_idle=not active)
         if found == self.current:
             return None
         self.current = found

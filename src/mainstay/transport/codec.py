@@ -24,7 +24,7 @@ from mainstay.runtime.messages import (
     EndOfInput,
     Epoch,
     Marker,
-    Watermark,
+    TimeMark,
 )
 
 WIRE_VERSION = 2
@@ -55,7 +55,7 @@ def _encode_data(data: Data) -> Frames:
         return [_HEADER.pack(_MARKER, data.attempt, data.channel, data.sequence, element.epoch)]
     if isinstance(element, EndOfInput):
         return [_HEADER.pack(_END, data.attempt, data.channel, data.sequence, 0)]
-    if isinstance(element, Watermark):
+    if isinstance(element, TimeMark):
         kind = _IDLE if element.is_idle else _WATERMARK
         time = _NO_TIME if element.time_us is None else element.time_us + _TIME_ZERO
         return [_HEADER.pack(kind, data.attempt, data.channel, data.sequence, time)]
@@ -99,7 +99,7 @@ def _decode(frames: Sequence[Any], schema_of: SchemaOf) -> Any:
     if kind == _END:
         return Data(of, channel, sequence, EndOfInput(), 0)
     if kind in (_WATERMARK, _IDLE):
-        watermark = Watermark(None if last == _NO_TIME else last - _TIME_ZERO, kind == _IDLE)
+        watermark = TimeMark(None if last == _NO_TIME else last - _TIME_ZERO, kind == _IDLE)
         return Data(of, channel, sequence, watermark, 0)
     if kind == _CREDIT:
         return Credit(of, channel, last)

@@ -12,7 +12,7 @@ import pytest
 
 import mainstay as ms
 from mainstay.errors import GraphError
-from mainstay.runtime.messages import Attempt, ChannelId, Data, Watermark
+from mainstay.runtime.messages import Attempt, ChannelId, Data, TimeMark
 from mainstay.runtime.watermarks import EVERY_S, GateClock, SourceClock, SplitClock, WatermarkSpec
 from mainstay.testing import rows, run
 from mainstay.transport.codec import decode, encode
@@ -33,20 +33,20 @@ def test_a_source_is_as_far_as_its_slowest_split() -> None:
     fast.saw(batch(500, 300), 0)
     assert clock.next([fast, slow], 0.0) is None, "nothing is known of the other split"
     slow.saw(batch(None, 100), 0)
-    assert clock.next([fast, slow], 1.0) == Watermark(90)
+    assert clock.next([fast, slow], 1.0) == TimeMark(90)
     slow.saw(batch(50), 0)
     assert clock.next([fast, slow], 2.0) is None, "time does not go back"
-    assert clock.next([fast], 3.0) == Watermark(490), "a finished split holds nobody back"
+    assert clock.next([fast], 3.0) == TimeMark(490), "a finished split holds nobody back"
 
 
 def test_watermarks_are_not_made_for_every_batch() -> None:
     clock, split = SourceClock(WatermarkSpec(0, 0)), SplitClock()
     split.saw(batch(1), 0)
-    assert clock.next([split], 0.0) == Watermark(1)
+    assert clock.next([split], 0.0) == TimeMark(1)
     split.saw(batch(2), 0)
     assert clock.next([split], EVERY_S / 2) is None
     assert clock.deadline([split], EVERY_S / 2) == EVERY_S
-    assert clock.next([split], EVERY_S) == Watermark(2)
+    assert clock.next([split], EVERY_S) == TimeMark(2)
 
 
 def test_an_idle_split_holds_nobody_back_until_it_has_rows_again() -> None:
@@ -56,44 +56,44 @@ def test_an_idle_split_holds_nobody_back_until_it_has_rows_again() -> None:
     quiet.asked(1.0, gave=False)
     quiet.asked(4.0, gave=False)
     assert clock.next([busy, quiet], 5.9) is None
-    assert clock.next([busy, quiet], 6.0) == Watermark(100)
+    assert clock.next([busy, quiet], 6.0) == TimeMark(100)
     quiet.asked(7.0, gave=True)
     quiet.saw(batch(150), 0)
     busy.saw(batch(200), 0)
-    assert clock.next([busy, quiet], 7.0) == Watermark(150)
+    assert clock.next([busy, quiet], 7.0) == TimeMark(150)
     busy.asked(7.0, gave=False)
     quiet.asked(8.0, gave=False)
-    assert clock.next([busy, quiet], 13.0) == Watermark(150, is_idle=True)
+    assert clock.next([busy, quiet], 13.0) == TimeMark(150, is_idle=True)
 
 
 def test_a_split_that_is_held_back_is_not_idle() -> None:
     clock, split = SourceClock(WatermarkSpec(0, 0, idle_s=1.0)), SplitClock()
     split.asked(0.0, gave=True)
     split.saw(batch(1), 0)
-    assert clock.next([split], 100.0) == Watermark(1)
+    assert clock.next([split], 100.0) == TimeMark(1)
 
 
 def test_a_reader_may_promise_more_than_its_rows_say() -> None:
     clock, split = SourceClock(WatermarkSpec(0, delay_us=50)), SplitClock()
     split.saw(batch(100), 0)
     split.promised_us = 80
-    assert clock.next([split], 0.0) == Watermark(80)
+    assert clock.next([split], 0.0) == TimeMark(80)
 
 
 def test_a_source_subtask_without_a_split_holds_nobody_back() -> None:
     clock, split = SourceClock(WatermarkSpec(0, 0)), SplitClock()
-    assert clock.next([], 0.0) == Watermark(None, is_idle=True)
+    assert clock.next([], 0.0) == TimeMark(None, is_idle=True)
     assert clock.next([], 9.0) is None, "nothing new"
-    assert clock.next([split], 9.0) == Watermark(None), "a split that came later counts"
+    assert clock.next([split], 9.0) == TimeMark(None), "a split that came later counts"
     split.saw(batch(7), 0)
-    assert clock.next([split], 10.0) == Watermark(7)
-    assert clock.next([], 11.0) == Watermark(7, is_idle=True), "it was read to its end"
+    assert clock.next([split], 10.0) == TimeMark(7)
+    assert clock.next([], 11.0) == TimeMark(7, is_idle=True), "it was read to its end"
 
 
 def test_a_source_that_is_idle_no_more_says_so_at_once() -> None:
     clock, split = SourceClock(WatermarkSpec(0, 0)), SplitClock()
-    assert clock.next([], 0.0) == Watermark(None, is_idle=True)
-    assert clock.next([split], EVERY_S / 4) == Watermark(None)
+    assert clock.next([], 0.0) == TimeMark(None, is_idle=True)
+    assert clock.next([split], EVERY_S / 4) == TimeMark(None)
     assert clock.next([], EVERY_S / 2) is None, "to be idle again is not urgent"
 
 
@@ -102,20 +102,20 @@ def test_a_source_that_is_idle_no_more_says_so_at_once() -> None:
 
 def test_a_task_is_as_far_as_its_slowest_channel() -> None:
     clock = GateClock(2)
-    assert clock.on_watermark(0, Watermark(10)) is None
-    assert clock.on_watermark(1, Watermark(5)) == Watermark(5)
-    assert clock.on_watermark(0, Watermark(20)) is None
-    assert clock.on_watermark(1, Watermark(5, is_idle=True)) == Watermark(20)
-    assert clock.on_watermark(1, Watermark(7)) is None, "time does not go back"
-    assert clock.on_watermark(1, Watermark(30)) is None
-    assert clock.on_end(0) == Watermark(30)
+    assert clock.on_watermark(0, TimeMark(10)) is None
+    assert clock.on_watermark(1, TimeMark(5)) == TimeMark(5)
+    assert clock.on_watermark(0, TimeMark(20)) is None
+    assert clock.on_watermark(1, TimeMark(5, is_idle=True)) == TimeMark(20)
+    assert clock.on_watermark(1, TimeMark(7)) is None, "time does not go back"
+    assert clock.on_watermark(1, TimeMark(30)) is None
+    assert clock.on_end(0) == TimeMark(30)
 
 
 def test_a_task_is_idle_when_all_its_channels_are() -> None:
     clock = GateClock(2)
-    clock.on_watermark(0, Watermark(10, is_idle=True))
-    assert clock.on_watermark(1, Watermark(None, is_idle=True)) == Watermark(10, is_idle=True)
-    assert clock.on_watermark(1, Watermark(12)) == Watermark(12)
+    clock.on_watermark(0, TimeMark(10, is_idle=True))
+    assert clock.on_watermark(1, TimeMark(None, is_idle=True)) == TimeMark(10, is_idle=True)
+    assert clock.on_watermark(1, TimeMark(12)) == TimeMark(12)
 
 
 def test_an_end_says_nothing_where_nobody_makes_watermarks() -> None:
@@ -124,8 +124,8 @@ def test_an_end_says_nothing_where_nobody_makes_watermarks() -> None:
     assert clock.on_end(1) is None
 
 
-@pytest.mark.parametrize("watermark", [Watermark(-5), Watermark(1 << 60), Watermark(None, True)])
-def test_watermarks_pass_the_wire(watermark: Watermark) -> None:
+@pytest.mark.parametrize("watermark", [TimeMark(-5), TimeMark(1 << 60), TimeMark(None, True)])
+def test_watermarks_pass_the_wire(watermark: TimeMark) -> None:
     data = Data(Attempt(3), ChannelId(4), 5, watermark, 0)
     assert decode(encode(data), lambda _: pa.schema([])) == data
 

@@ -41,12 +41,9 @@ from __future__ import annotations
 
 import logging
 import os
-import zlib
-from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property
-from glob import glob, has_magic
-from stat import S_ISREG
+from glob import has_magic
 from time import monotonic
 from typing import Any
 
@@ -54,23 +51,21 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mainstay.connectors.files.absences import Absences
-from mainstay.connectors.files.formats import (
-    EXTENSIONS,
-    READERS,
-    check_types,
-    format_of,
-    read_batches,
-    sifted,
+from mainstay.connectors.files.file_reader import FileReader, Place
+from mainstay.connectors.files.formats import EXTENSIONS, READERS, check_types, format_of
+from mainstay.connectors.files.found_files import (
+    Stamp,
+    check_no_merged,
+    files_of,
+    mark_of,
+    stamp_of,
 )
-from mainstay.connectors.files.part_names import is_merged
-from mainstay.connectors.files.spark_log import SparkFileLog, has_log
-from mainstay.connectors.formats.malformed import Malformed, settle, unreadable
+from mainstay.connectors.formats.malformed import Malformed
 from mainstay.errors import GraphError, SchemaError, SourceError
 from mainstay.own_frames import made_with_own_frames
-from mainstay.runtime.connector import Json, Polled, Source, Split, SplitReader
+from mainstay.runtime.connector import Json, Source, Split, SplitReader
 from mainstay.schema import to_schema
-from mainstay.snapshot.object_storage import open_storage
-from mainstay.spelling import did_you_mean, unended
+from mainstay.spelling import did_you_mean
 
 _log = logging.getLogger("mainstay")
 
@@ -78,8 +73,6 @@ TEMPORARY = (".tmp", ".part", ".inprogress", "._COPYING_")
 """How names end under which other programs write files that they will rename."""
 
 REPLAN_S = 1.0
-MARKED_BYTES = 4096
-"""How much of the beginning and of the end of a file tells whether it has changed."""
 LISTING_SHARE = 0.1
 """The part of the time that may go into looking for files."""
 
@@ -123,7 +116,7 @@ class Files(Source):
         self.format = format
         self.batch_rows = batch_rows
         self.bounded = not watch
-        self._growing: dict[str, _Stamp] = {}
+        self._growing: dict[str, Stamp] = {}
         self._absences = Absences(self.paths)
         self._spelled: dict[str, str] | None = None
         self._told_empty: set[str] = set()
@@ -162,7 +155,7 @@ class Files(Source):
         found = self._as_spelled_before(found, seen)
         self._absences.note(found, seen)
         if seen or not self.bounded:
-            _check_no_merged(path for path in found.keys() - seen if not path.endswith(TEMPORARY))
+            check_no_merged(path for path in found.keys() - seen if not path.endswith(TEMPORARY))
         stamps = self._stamps(found) if self.bounded else self._settled(found, seen)
         formats = {path: self._format_of(path, SourceError) for path in sorted(stamps)}
         for format in sorted(set(formats.values())):
@@ -183,9 +176,9 @@ class Files(Source):
         data = split.data
         # Splits that an earlier version planned have neither a place nor a time.
         path = data.get("path") or self._place_of(split.id)
-        stamp = _Stamp(data["size_bytes"], data.get("modified_ns"))
-        place = _Place(path, data["format"], stamp)
-        return _FileReader(place, self.row_schema, self.batch_rows, offset or 0, self.malformed)
+        stamp = Stamp(data["size_bytes"], data.get("modified_ns"))
+        place = Place(path, data["format"], stamp)
+        return FileReader(place, self.row_schema, self.batch_rows, offset or 0, self.malformed)
 
     def _tell_empty(self, paths: Iterable[str]) -> None:
         """Say once which CSV files have not even a header: something may have cut them short."""
@@ -194,7 +187,7 @@ class Files(Source):
                 self._told_empty.add(path)
                 _log.warning("file %r is empty: it has no header and no rows", path)
 
-    def _data(self, name: str, format: str, stamp: _Stamp) -> dict[str, Json]:
+    def _data(self, name: str, format: str, stamp: Stamp) -> dict[str, Json]:
         return {
             "format": format,
             "size_bytes": stamp.size_bytes,
@@ -206,9 +199,9 @@ class Files(Source):
         """Where a file is. Its split is named as its path was given, which snapshots hold."""
         return os.path.join(self.directory, name)
 
-    def _mark_of(self, name: str, stamp: _Stamp) -> str | None:
+    def _mark_of(self, name: str, stamp: Stamp) -> str | None:
         """What tells a file that was read to its end from another, without reading all of it."""
-        return _mark_of(self._place_of(name), stamp.size_bytes) if self.bounded else None
+        return mark_of(self._place_of(name), stamp.size_bytes) if self.bounded else None
 
     def _found(self, error: type[Exception], seen: frozenset[str] = frozenset()) -> dict[str, bool]:
         """The files there are, and of each whether it is known to be whole.
@@ -218,7 +211,7 @@ class Files(Source):
         """
         found: dict[str, bool] = {}
         for path in self.paths:
-            matches = dict(_files_of(path, self.directory))
+            matches = dict(files_of(path, self.directory))
             is_wrong = not seen or not os.path.isdir(self._directory_of(path, seen))
             if not matches and self.bounded and is_wrong:
                 raise error(
@@ -253,12 +246,12 @@ class Files(Source):
         """The same for all ways to spell it."""
         return os.path.normpath(self._place_of(name))
 
-    def _stamps(self, found: dict[str, bool]) -> dict[str, _Stamp]:
+    def _stamps(self, found: dict[str, bool]) -> dict[str, Stamp]:
         """The files as they are now. One that has gone since it was found is left out, unless a
         log says that it belongs to the data."""
         stamps = {}
         for name, is_listed in found.items():
-            stamp = _stamp_of(self._place_of(name))
+            stamp = stamp_of(self._place_of(name))
             if stamp is not None:
                 stamps[name] = stamp
             elif is_listed:
@@ -268,7 +261,7 @@ class Files(Source):
                 )
         return stamps
 
-    def _settled(self, found: dict[str, bool], seen: frozenset[str]) -> dict[str, _Stamp]:
+    def _settled(self, found: dict[str, bool], seen: frozenset[str]) -> dict[str, Stamp]:
         """The new files that are whole, or have not changed since the last time."""
         new = {
             path: is_whole
@@ -314,206 +307,3 @@ class Files(Source):
             raise GraphError(f"no schema can be read from file {path!r} (parquet): {error}") from (
                 error
             )
-
-
-@dataclass(frozen=True, slots=True)
-class _Stamp:
-    """What tells a file from another one that has taken its place."""
-
-    size_bytes: int
-    modified_ns: int | None
-    """When it was last changed; None where an earlier version has not noted it."""
-
-    def fits(self, found: _Stamp) -> bool:
-        is_known = self.modified_ns is not None
-        return self == found if is_known else self.size_bytes == found.size_bytes
-
-    def __str__(self) -> str:
-        if self.modified_ns is None:
-            return f"{self.size_bytes} bytes"
-        seconds, rest = divmod(self.modified_ns, 1_000_000_000)
-        return f"{self.size_bytes} bytes, changed at {seconds}.{rest:09}"
-
-
-def _stamp_of(path: str) -> _Stamp | None:
-    try:
-        status = os.stat(path)
-    except FileNotFoundError:
-        return None
-    return _Stamp(status.st_size, status.st_mtime_ns) if S_ISREG(status.st_mode) else None
-
-
-def _files_of(path: str, directory: str) -> Iterator[tuple[str, bool]]:
-    """The files that one of the given paths stands for; those of a Spark log are whole.
-
-    They are named as the path was given: below ``directory`` if it is relative.
-    """
-    is_pattern = has_magic(path)
-    for match in glob(path, root_dir=directory, recursive=True) if is_pattern else [path]:
-        place = os.path.join(directory, match)
-        if os.path.isfile(place):
-            yield match, False
-        elif has_log(place):
-            log = SparkFileLog(open_storage(place), SourceError)
-            yield from ((file.path, True) for file in log.files())
-        else:
-            yield from ((match + name[len(place) :], False) for name in _files_below(place))
-
-
-def _check_no_merged(paths: Iterable[str]) -> None:
-    """A file that stands for others would be read beside them, and every row twice."""
-    for path in paths:
-        if is_merged(os.path.basename(path)):
-            raise SourceError(
-                f"file {path!r} was merged of smaller ones by a sink with compact=, and some of "
-                "them may have been read before. Watch, or read again and again, a directory that "
-                "is written without compact=."
-            )
-
-
-def _mark_of(path: str, size_bytes: int) -> str:
-    """What tells a file from another of the same name, without reading all of it."""
-    try:
-        with open(path, "rb") as file:
-            checksum = zlib.crc32(file.read(MARKED_BYTES))
-            file.seek(max(0, size_bytes - MARKED_BYTES))
-            checksum = zlib.crc32(file.read(MARKED_BYTES), checksum)
-    except OSError as error:
-        raise SourceError(f"file {path!r} cannot be read: {unended(error)}.") from error
-    return f"a file of {size_bytes:,} bytes with the checksum {checksum:08x} at its ends"
-
-
-def _check_is_readable(error: OSError) -> None:
-    """A directory may be absent, or go; one that may not be looked at would seem to be empty."""
-    if isinstance(error, PermissionError):
-        raise SourceError(
-            f"the directory {error.filename!r} cannot be listed: {error}. Grant the permission to "
-            "read it."
-        )
-
-
-def _files_below(path: str) -> Iterator[str]:
-    for directory, inner, names in os.walk(path, onerror=_check_is_readable):
-        inner[:] = [name for name in inner if not name.startswith((".", "_"))]
-        yield from (
-            os.path.join(directory, name) for name in names if not name.startswith((".", "_"))
-        )
-
-
-# ---------------------------------------------------------------- reading a file
-
-
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """A file to be read, as it was when it was planned."""
-
-    path: str
-    format: str
-    stamp: _Stamp
-
-    def check(self) -> None:
-        """Refuse a file that is not the one that was planned."""
-        status = os.stat(self.path)
-        found = _Stamp(status.st_size, status.st_mtime_ns)
-        if not self.stamp.fits(found):
-            raise SourceError(
-                f"file {self.path!r} is not the one that the job planned: it had {self.stamp} and "
-                f"has {found}. A file must not change while a job reads it: put the old one back "
-                "(if only its time is another, set that with touch -d @SECONDS), or start the job "
-                "afresh in another snapshot directory."
-            )
-
-    def broken(self, problem: Any) -> SourceError:
-        return SourceError(
-            f"file {self.path!r} ({self.format}): {unended(problem)}. Correct the file, or the "
-            "schema= and format= that Files() was given."
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class _Chunk:
-    """Rows of a file, and for each the offset after it; ``end`` is the offset after all of it.
-
-    An offset is a number of records. It is more than that of rows where bad ones are left out.
-    """
-
-    rows: pa.RecordBatch
-    offsets: Sequence[int]
-    end: int
-    skipped: int = 0
-
-
-class _FileReader(SplitReader):
-    """Nothing is opened before the first poll, which runs where waiting is allowed."""
-
-    def __init__(
-        self, place: _Place, schema: pa.Schema, batch_rows: int, offset: int, malformed: str
-    ) -> None:
-        self._offset = offset
-        self._chunks = _chunks(place, schema, batch_rows, offset, malformed)
-        self._chunk: _Chunk | None = None
-        self._taken = 0
-
-    def poll(self, max_rows: int) -> Polled:
-        if self._chunk is None:
-            self._chunk, self._taken = next(self._chunks, None), 0
-            if self._chunk is None:
-                return Polled(None, self._offset, finished=True)
-            self.skipped += self._chunk.skipped
-        chunk = self._chunk
-        rows = chunk.rows.slice(self._taken, max_rows)
-        self._taken += rows.num_rows
-        is_whole = self._taken >= chunk.rows.num_rows
-        self._offset = chunk.end if is_whole else chunk.offsets[self._taken - 1]
-        if is_whole:
-            self._chunk = None
-        return Polled(rows if rows.num_rows else None, self._offset)
-
-    def close(self) -> None:
-        self._chunks.close()
-
-
-def _chunks(
-    place: _Place, schema: pa.Schema, batch_rows: int, skip: int, malformed: str
-) -> Generator[_Chunk, None, None]:
-    """The rows of a file after a number of records."""
-    read = _lenient if malformed != "fail" and place.format != "parquet" else _strict
-    try:
-        place.check()
-        yield from read(place, schema, batch_rows, skip, malformed)
-        place.check()
-    except (pa.ArrowException, OSError, EOFError, zlib.error, SchemaError) as error:
-        raise place.broken(error) from error
-
-
-def _strict(
-    place: _Place, schema: pa.Schema, batch_rows: int, done: int, malformed: str
-) -> Iterator[_Chunk]:
-    """Every record has to be good; of the first that is not the error tells the line."""
-    try:
-        for batch in read_batches(place.path, place.format, schema, batch_rows, done):
-            after = done + batch.num_rows
-            yield _Chunk(settle(malformed, batch, {}), range(done + 1, after + 1), after)
-            done = after
-    except (pa.ArrowException, SchemaError):
-        if place.format == "parquet":
-            raise
-        for block in sifted(place.path, place.format, schema, batch_rows, done):
-            if block.bad:
-                # It says all that the error of the whole block does, and the line.
-                raise unreadable(block.bad[min(block.bad)]) from None
-        raise
-
-
-def _lenient(
-    place: _Place, schema: pa.Schema, batch_rows: int, done: int, malformed: str
-) -> Iterator[_Chunk]:
-    for block in sifted(place.path, place.format, schema, batch_rows, done):
-        numbers = range(done + 1, done + block.records + 1)
-        rows = settle(malformed, block.good, block.bad)
-        if malformed == "skip":
-            offsets = [number for at, number in enumerate(numbers) if at not in block.bad]
-            yield _Chunk(rows, offsets, done + block.records, len(block.bad))
-        else:
-            yield _Chunk(rows, numbers, done + block.records)
-        done += block.records

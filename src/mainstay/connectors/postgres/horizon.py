@@ -30,7 +30,7 @@ class Horizon:
         self._seen: str | None = None
         """A value that is to become the horizon."""
         self._seen_at = 0.0
-        self._awaited: int | None = None
+        self.awaited: int | None = None
         """The id that all running transactions must have come up to."""
 
     def see(self, value: str | None, now: float) -> None:
@@ -41,20 +41,20 @@ class Horizon:
     def wants_id(self, now: float) -> bool:
         """Whether it is time to have a transaction id given out, higher than all before."""
         is_due = self._seen is not None and now - self._seen_at >= self._lag_s
-        return is_due and self._awaited is None
+        return is_due and self.awaited is None
 
     def wait_for(self, id: int) -> None:
-        self._awaited = id
+        self.awaited = id
 
     def running(self, oldest: int) -> None:
         """The lowest id of a transaction that is running, or will be."""
-        if self._awaited is not None and oldest >= self._awaited:
-            self.settled, self._seen, self._awaited = self._seen, None, None
+        if self.awaited is not None and oldest >= self.awaited:
+            self.settled, self._seen, self.awaited = self._seen, None, None
 
     def next_look_in_s(self, poll_s: float, now: float) -> float:
         """How long to wait before the next look, where there was nothing to read."""
         if self._seen is None:
             return poll_s
-        if self._awaited is not None:
+        if self.awaited is not None:
             return min(SOON_S, poll_s)
         return min(poll_s, max(self._lag_s - (now - self._seen_at), 0.0))

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from mainstay.errors import MainstayError, SchemaError, UserFunctionError
 from mainstay.runtime.deferred import Late
-from mainstay.runtime.messages import Epoch, Watermark
+from mainstay.runtime.messages import Epoch, TimeMark
 from mainstay.runtime.ports import Background, Clock
 from mainstay.runtime.row_context import ProcessContext
 from mainstay.runtime.status import Problem
@@ -74,7 +74,7 @@ class Operator:
         few milliseconds when it is not: then it may be deferred."""
         return False
 
-    def on_watermark(self, watermark: Watermark) -> Iterator[None]:
+    def on_watermark(self, watermark: TimeMark) -> Iterator[None]:
         """Event time moves on. May emit, a little at a time: the task does one slice after the
         other until the iterator is at its end, and takes neither rows nor markers meanwhile.
 

@@ -19,10 +19,10 @@ import pyarrow as pa
 
 from mainstay.errors import MainstayError, SourceError
 from mainstay.runtime.connector import UNAVAILABLE, Polled, Source, Split, SplitReader
-from mainstay.runtime.messages import Epoch, Watermark
+from mainstay.runtime.messages import Epoch, TimeMark
 from mainstay.runtime.operators.base import Operator, OperatorContext
 from mainstay.runtime.own_states import SPLITS
-from mainstay.runtime.retry import Retry
+from mainstay.runtime.retry import SLOW_S, Retry
 from mainstay.runtime.status import Problem
 from mainstay.runtime.watermarks import SourceClock, SplitClock, WatermarkSpec
 from mainstay.schema import format_schema
@@ -50,6 +50,8 @@ class ReadingSplit:
     quiet_until: float = 0.0
     is_begun: bool = False
     retry: Retry = field(default_factory=Retry)
+    waits_since: float | None = None
+    """Since when its reader says that it waits for something."""
     time: SplitClock = field(default_factory=SplitClock)
     promised_us: int | None = None
 
@@ -72,6 +74,23 @@ class ReadingSplit:
 
     def wants_poll(self, now: float) -> bool:
         return self.is_idle and now >= self.quiet_until
+
+    def waited(self, now: float) -> None:
+        """Note since when its reader waits for something, if it does."""
+        if self.reader is None or self.reader.waits_for is None:
+            self.waits_since = None
+        elif self.waits_since is None:
+            self.waits_since = now
+
+    def problem(self, subject: str, now: float) -> Problem | None:
+        """What is wrong with it, if something is: it is out of reach, or its reader waits long."""
+        what = f"has not been able to read split {self.split.id!r}"
+        if (problem := self.retry.problem(subject, what, now)) is not None:
+            return problem
+        waits_for = None if self.reader is None else self.reader.waits_for
+        if waits_for is None or self.waits_since is None or now - self.waits_since < SLOW_S:
+            return None
+        return Problem(subject, what, waits_for, now - self.waits_since)
 
     def take_poll(self, polled: Polled, now: float) -> None:
         """Keep what a poll gave, without the rows that were emitted before a restore."""
@@ -151,11 +170,10 @@ class SourceOperator(Operator):
         return self._skipped + sum(reader.skipped for reader in readers if reader is not None)
 
     def problem(self, now: float) -> Problem | None:
-        """The split that is out of reach, if one is."""
+        """What keeps it from reading a split, if something does."""
         subject = f"source {self.context.uid!r}, subtask {self.context.subtask}"
         for split in self._splits:
-            what = f"has not been able to read split {split.split.id!r}"
-            if (problem := split.retry.problem(subject, what, now)) is not None:
+            if (problem := split.problem(subject, now)) is not None:
                 return problem
         return None
 
@@ -199,7 +217,7 @@ class SourceOperator(Operator):
         """Whether it can be polled again at once, as far as is known."""
         return any(r.rows is not None or r.wants_poll(now) for r in self._being_read())
 
-    def next_watermark(self, now: float) -> Watermark | None:
+    def next_watermark(self, now: float) -> TimeMark | None:
         """What is to be said of event time now, if anything.
 
         A subtask without a split holds nothing back, once the splits have been assigned.
@@ -266,6 +284,7 @@ class SourceOperator(Operator):
         reading.quiet_until = reading.retry.at
         reading.is_begun = reading.offset is not None or reading.to_skip > 0
         self._close(reading)
+        reading.waited(reading.retry.at)
 
     def _take(self, reading: ReadingSplit, polled: Polled) -> None:
         batch, schema = polled.batch, self._source.schema
@@ -275,8 +294,10 @@ class SourceOperator(Operator):
                 f"{reading.split.id!r} gave a batch of columns {batch.schema.names} with types "
                 f"{[str(t) for t in batch.schema.types]}."
             )
+        now = self.context.clock.monotonic()
         reading.retry.succeeded()
-        reading.take_poll(polled, self.context.clock.monotonic())
+        reading.waited(now)
+        reading.take_poll(polled, now)
 
     def _broken(self, reading: ReadingSplit, error: BaseException) -> Exception:
         pass_on_interrupt(error)

@@ -19,6 +19,7 @@ from mainstay.runtime.ports import Ports
 from mainstay.runtime.worker.member import Cut, Member
 from mainstay.snapshot.manifest import SegmentRef, SubtaskState
 from mainstay.snapshot.statefile import StateTable
+from mainstay.state.backends.contract import Work
 from mainstay.state.chain import Segment
 from mainstay.state.subtask import KeyedSubtask
 
@@ -61,6 +62,8 @@ class Durability:
         self._taken: set[tuple[str, str]] = set()
         self._leftovers: list[Any] = []
         self._early_bytes = 0
+        self._may_have_work = True
+        """Whether backends are to be asked for work: something has happened that may make some."""
 
     @property
     def _waits_for_late_parts(self) -> bool:
@@ -69,6 +72,7 @@ class Durability:
     def begin(self, pending: UnackedCut) -> None:
         """Take over a cut; its undurable segments are queued unless they were taken before."""
         self._pending.append(pending)
+        self._may_have_work = True
         pending.size_bytes, self._early_bytes = self._early_bytes, 0
         for operator, cut in pending.cuts:
             for segment in cut.segments:
@@ -88,10 +92,32 @@ class Durability:
         return any(uid == operator.uid for uid, _ in self._taken)
 
     def maintain(self, subtasks: list[KeyedSubtask]) -> None:
-        """Start what backends and chains need done in the background."""
+        """Start what backends and chains need done in the background.
+
+        There can be some after a cut, when a segment is stored, when an epoch is complete or given
+        up, and when other such work has ended: at any other time nobody is asked.
+        """
+        if not self._may_have_work:
+            return
+        self._may_have_work = False
         for keyed in subtasks:
             while (work := keyed.next_work(self._ports.storage)) is not None:
-                self._ports.background.submit(work.run, work.done, work.failed)
+                self._submit(work)
+
+    def look_for_work(self) -> None:
+        """Ask backends for work at the next opportunity."""
+        self._may_have_work = True
+
+    def _submit(self, work: Work) -> None:
+        def done(result: Any) -> None:
+            self._may_have_work = True
+            work.done(result)
+
+        def failed(error: Exception) -> None:
+            self._may_have_work = True
+            work.failed(error)
+
+        self._ports.background.submit(work.run, done, failed)
 
     def step(self) -> bool:
         """Convert one slice, or free one part; False when there is nothing to do."""
@@ -123,6 +149,7 @@ class Durability:
             self._taken.discard(place)
             self._leftovers.extend(keyed.backend.leftovers(segment.frozen))
             keyed.written(segment, ref, tables)
+            self._may_have_work = True
             self._count(segment, ref.file.size_bytes)
             self._acknowledge_durable()
 

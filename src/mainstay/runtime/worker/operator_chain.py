@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pyarrow as pa
 
-from mainstay.runtime.messages import EndOfInput, Watermark
+from mainstay.runtime.messages import EndOfInput, TimeMark
 from mainstay.runtime.ports import Clock
 from mainstay.runtime.worker.counting import Counts, Effort
 from mainstay.runtime.worker.member import Member
@@ -145,7 +145,7 @@ class OperatorChain:
 
     # ------------------------------------------------------------ what is under way
 
-    def pass_on(self, watermark: Watermark) -> None:
+    def pass_on(self, watermark: TimeMark) -> None:
         """Event time moves on, behind every row that was taken before."""
         self._begin(self._passing(watermark))
 
@@ -170,7 +170,7 @@ class OperatorChain:
         self.took_s = self._clock.monotonic() - started
         self._effort.took(0, self.took_s)
 
-    def _passing(self, watermark: Watermark) -> Iterator[None]:
+    def _passing(self, watermark: TimeMark) -> Iterator[None]:
         """A watermark passing through the operators: each hears of it when it has taken the rows
         that those before it have emitted on account of it."""
         for member in self.members:

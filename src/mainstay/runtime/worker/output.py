@@ -15,7 +15,7 @@ from typing import Protocol, TypeAlias
 
 import pyarrow as pa
 
-from mainstay.runtime.messages import ChannelId, Element, EndOfInput, Epoch, Marker, Watermark
+from mainstay.runtime.messages import ChannelId, Element, EndOfInput, Epoch, Marker, TimeMark
 from mainstay.schema.sizes import joined
 
 WEIGHT = 0.3
@@ -24,7 +24,7 @@ WEIGHT = 0.3
 SHRINKING = 0.75
 """What is sent at a time of what was granted last, so that it follows a window that shrinks."""
 
-Control: TypeAlias = "Marker | EndOfInput | Watermark"
+Control: TypeAlias = "Marker | EndOfInput | TimeMark"
 """What costs no credit."""
 
 Announce = Callable[[ChannelId, Epoch, int], None]

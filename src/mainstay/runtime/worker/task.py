@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from mainstay.errors import RAISED
 from mainstay.runtime.messages import ChannelId, Epoch, Marker, TaskMetrics
+from mainstay.runtime.operators.base import Operator
 from mainstay.runtime.ports import Ports
 from mainstay.runtime.spec import TaskSpec
 from mainstay.runtime.worker.channel_state import TaskChannels
@@ -53,6 +54,10 @@ class Task:
         self._durability = Durability(ports, reports.acknowledge, reports.decline)
         self._expiries = [m.expiry for m in self.members if m.expiry is not None]
         self._keyed = [(m, m.keyed) for m in self.members if m.keyed is not None]
+        self._ticking = [
+            m.operator for m in self.members if type(m.operator).tick is not Operator.tick
+        ]
+        self._subtasks = [keyed for _, keyed in self._keyed]
 
     @property
     def ended(self) -> bool:
@@ -68,9 +73,9 @@ class Task:
         # Before an epoch is declined on that account: one that waits for a target is no failure.
         self._reports.problems(now)
         progressed = self._convert(now)
-        self._durability.maintain([keyed for _, keyed in self._keyed])
-        for member in self.members:
-            progressed = member.operator.tick(now) or progressed
+        self._durability.maintain(self._subtasks)
+        for operator in self._ticking:
+            progressed = operator.tick(now) or progressed
         for expiry in self._expiries:
             if expiry.tick(now):
                 self._spill()
@@ -174,6 +179,7 @@ class Task:
         self.input.on_abort(epoch)
         for member in self.members:
             member.on_abort(epoch)
+        self._durability.look_for_work()
         if self.channels is not None:
             self.channels.drop(epoch)
         self._durability.abort(epoch)
@@ -183,6 +189,7 @@ class Task:
             self.channels.finished(epoch)
         for member in self.members:
             member.on_complete(epoch, self._longest_chain)
+        self._durability.look_for_work()
 
     # ------------------------------------------------------------ how it stands
 

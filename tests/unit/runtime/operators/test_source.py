@@ -12,6 +12,7 @@ from mainstay.runtime.messages import Epoch
 from mainstay.runtime.operators.base import OperatorContext
 from mainstay.runtime.operators.source import QUIET_S, ReadingSplit, SourceOperator
 from mainstay.runtime.own_states import SPLITS
+from mainstay.runtime.retry import SLOW_S
 from mainstay.runtime.row_context import ProcessContext
 from mainstay.state.operator import OperatorList
 
@@ -446,3 +447,44 @@ def test_a_quiet_split_keeps_the_offset_that_its_poll_gave(world: Any) -> None:
     subject.operator.poll(100)
     subject.operator.poll(100)
     assert subject.snapshot() == ['{"id": "a", "data": [2, null], "offset": 2, "skip": 0}']
+
+
+class Waiting(Scripted):
+    """Its reader waits for what it is told to."""
+
+    reader: ScriptedReader
+
+    def read(self, split: Split, offset: Any) -> SplitReader:
+        self.reader = ScriptedReader(self, split)
+        self.reader.waits_for = "the tide"
+        return self.reader
+
+
+def test_a_reader_that_waits_for_long_is_a_problem_until_it_goes_on(world: Any) -> None:
+    source = Waiting()
+    subject = Subject(world, source)
+    subject.assign(Split("a", [None, None, 1]))
+    subject.operator.poll(100)
+    now = world.clock.monotonic()
+    assert subject.operator.problem(now + SLOW_S - 1) is None
+    problem = subject.operator.problem(now + SLOW_S)
+    assert str(problem) == (
+        "source 'numbers', subtask 0 has not been able to read split 'a' for 10 s: the tide"
+    )
+    source.reader.waits_for = None
+    assert subject.operator.problem(now + SLOW_S) is None
+
+
+def test_each_wait_of_a_reader_is_counted_from_its_own_beginning(world: Any) -> None:
+    source = Waiting()
+    subject = Subject(world, source)
+    subject.assign(Split("a", [None, None, None]))
+    subject.operator.poll(100)
+    source.reader.waits_for = None
+    world.clock.advance(SLOW_S)
+    subject.operator.poll(100)
+    source.reader.waits_for = "the tide again"
+    world.clock.advance(SLOW_S)
+    subject.operator.poll(100)
+    assert subject.operator.problem(world.clock.monotonic()) is None
+    assert subject.operator.problem(world.clock.monotonic() + SLOW_S) is not None

@@ -19,6 +19,7 @@ from mainstay.state.declaration import StateInfo
 from mainstay.state.keygroups import KeyGroupRange
 from mainstay.state.operator import values_in
 from mainstay.state.segments import read_chain
+from mainstay.state.subtask import KeyedSubtask
 from mainstay.state.values import ValueType
 from tests.members import keyed, opened
 
@@ -70,6 +71,7 @@ class Subject:
     def compact(self, operator: Member, longest: int) -> None:
         """Ask for a compaction, and start what is due."""
         keyed(operator).compact(longest)
+        self.durability.look_for_work()
         self.durability.maintain([keyed(operator)])
 
     def stored(self, epoch: int, uid: str = "count") -> dict[str, int]:
@@ -457,3 +459,34 @@ def test_an_epoch_waits_for_segments_and_late_parts(
     assert subject.acknowledged == {}
     subject.world.background.drain()
     assert list(subject.acknowledged) == [1]
+
+
+def test_a_backend_is_asked_for_work_only_when_there_can_be_some(
+    subject: Subject, count: Member, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    right = KeyedSubtask.next_work
+
+    def counted(self: KeyedSubtask, storage: Any) -> Any:
+        asked.append(1)
+        return right(self, storage)
+
+    def is_asked() -> bool:
+        asked.clear()
+        subject.durability.maintain([keyed(count)])
+        return bool(asked)
+
+    monkeypatch.setattr(KeyedSubtask, "next_work", counted)
+    assert is_asked(), "what was restored may need some"
+    assert not is_asked()
+    put(count, a=1)
+    assert not is_asked()
+    subject.cut(1)
+    assert is_asked()
+    subject.convert()
+    assert not is_asked()
+    subject.world.background.drain()
+    assert is_asked(), "a segment is stored"
+    assert not is_asked()
+    subject.durability.look_for_work()
+    assert is_asked()

@@ -16,7 +16,7 @@ from mainstay.runtime.messages import (
     EndOfInput,
     Epoch,
     Marker,
-    Watermark,
+    TimeMark,
 )
 from mainstay.runtime.operators.base import Operator
 from mainstay.runtime.row_context import ProcessContext
@@ -55,7 +55,7 @@ class Firing(Operator):
         self.calls.append((self.name, "rows", taken))
         self.out(batch.slice(0, len(taken)))
 
-    def on_watermark(self, watermark: Watermark) -> Iterator[None]:
+    def on_watermark(self, watermark: TimeMark) -> Iterator[None]:
         for n in range(self.fires):
             self.calls.append((self.name, "fires", n))
             self.out(pa.record_batch([pa.array([1000 + n], pa.int64())], names=["n"]))
@@ -119,7 +119,7 @@ class OneSplit(Operator):
     def __init__(self, calls: list[Any]) -> None:
         self.calls = calls
         self.batches: list[pa.RecordBatch] = []
-        self.times: list[Watermark] = []
+        self.times: list[TimeMark] = []
         self.assigned: list[Split] = []
 
     def poll(self, max_rows: int, *, begin: bool = True) -> int | None:
@@ -129,7 +129,7 @@ class OneSplit(Operator):
         self.out(batch)
         return batch.num_rows  # type: ignore[no-any-return]
 
-    def next_watermark(self, now: float) -> Watermark | None:
+    def next_watermark(self, now: float) -> TimeMark | None:
         return self.times.pop(0) if self.times else None
 
     def has_more(self, now: float) -> bool:
@@ -139,7 +139,7 @@ class OneSplit(Operator):
         self.calls.append(("in", "assigned"))
         self.assigned += splits
 
-    def on_watermark(self, watermark: Watermark) -> Iterator[None]:
+    def on_watermark(self, watermark: TimeMark) -> Iterator[None]:
         return iter(())
 
 
@@ -204,14 +204,14 @@ WHOLE = [
     *[("b", "fires", 0), ("out", [1000])],
     *[("b", "fires", 1), ("out", [1001])],
     ("b", "time", 7),
-    ("out", Watermark(7)),
+    ("out", TimeMark(7)),
 ]
 """The watermark 7 on its way through both operators."""
 
 
 def test_a_watermark_goes_through_the_operators_in_order_a_slice_at_a_step(world: Any) -> None:
     subject = Subject(world)
-    subject.feed(Watermark(7))
+    subject.feed(TimeMark(7))
     assert subject.step() == WHOLE[:3]
     assert subject.step() == WHOLE[3:6]
     assert subject.task.is_pressed
@@ -224,7 +224,7 @@ def test_rows_behind_a_watermark_wait_until_it_is_through(
     world: Any, numbers: Batch, slices: int
 ) -> None:
     subject = Subject(world)
-    subject.feed(Watermark(7))
+    subject.feed(TimeMark(7))
     for _ in range(slices):
         subject.step()
     subject.feed(numbers(1), numbers(2))
@@ -235,7 +235,7 @@ def test_rows_behind_a_watermark_wait_until_it_is_through(
 
 def test_a_later_watermark_waits_for_an_earlier_one(world: Any) -> None:
     subject = Subject(world)
-    subject.feed(Watermark(7), Watermark(9))
+    subject.feed(TimeMark(7), TimeMark(9))
     subject.run()
     assert subject.calls[: len(WHOLE)] == WHOLE
     assert [call for call in subject.calls if call[1:2] == ("time",)] == [
@@ -248,7 +248,7 @@ def test_a_later_watermark_waits_for_an_earlier_one(world: Any) -> None:
 
 def test_a_marker_waits_for_a_watermark_before_it(world: Any) -> None:
     subject = Subject(world)
-    subject.feed(Watermark(7), Marker(Epoch(1)))
+    subject.feed(TimeMark(7), Marker(Epoch(1)))
     subject.run()
     assert subject.calls == [
         *WHOLE,
@@ -263,7 +263,7 @@ def test_a_cut_that_waits_for_no_marker_finishes_the_watermark_first(
     world: Any, numbers: Batch, slices: int
 ) -> None:
     subject = Subject(world)
-    subject.feed(Watermark(7), numbers(1))
+    subject.feed(TimeMark(7), numbers(1))
     for _ in range(slices):
         subject.step()
     subject.input.on_overtake(Epoch(1))
@@ -281,7 +281,7 @@ def test_a_trigger_waits_for_the_watermark_that_a_source_has_under_way(
     world: Any, numbers: Batch, slices: int
 ) -> None:
     subject = Subject(world, is_source=True)
-    subject.source.times.append(Watermark(7))
+    subject.source.times.append(TimeMark(7))
     subject.source.batches.append(numbers(1))
     for _ in range(slices):
         subject.step()
@@ -302,14 +302,14 @@ def test_a_trigger_waits_for_the_watermark_that_a_source_has_under_way(
 
 def test_the_end_of_input_waits_for_a_watermark_before_it(world: Any) -> None:
     subject = Subject(world)
-    subject.feed(Watermark(7), EndOfInput())
+    subject.feed(TimeMark(7), EndOfInput())
     subject.step()
     assert not subject.task.ended
     subject.run()
     # The end of the last channel says once more how far time has come: that of a stopped input.
     again = WHOLE[:-1]
     ends = [("a", "end"), ("b", "end"), ("out", EndOfInput())]
-    assert subject.calls == [*WHOLE, *again, ("out", Watermark(7, is_idle=True)), *ends]
+    assert subject.calls == [*WHOLE, *again, ("out", TimeMark(7, is_idle=True)), *ends]
     assert subject.task.ended
     assert subject.world.told(Ended) == [Ended(Attempt(1), "task", 0)]
 
@@ -336,22 +336,22 @@ def test_an_operator_hears_of_time_when_it_has_taken_what_was_emitted_for_it(wor
     subject.second.row_s = 1.0
     many = pa.record_batch([pa.array(range(100), pa.int64())], names=["n"])
 
-    def in_one_go(watermark: Watermark) -> Iterator[None]:
+    def in_one_go(watermark: TimeMark) -> Iterator[None]:
         subject.first.out(many)
         return iter(())
 
     subject.first.on_watermark = in_one_go  # type: ignore[method-assign]
-    subject.feed(Watermark(7))
+    subject.feed(TimeMark(7))
     assert len(subject.step()) == 2, "a piece of the rows, and what is emitted for it"
     subject.run()
     taken = [n for call in subject.calls if call[:2] == ("b", "rows") for n in call[2]]
     assert taken == list(range(100))
-    assert subject.calls[-2:] == [("b", "time", 7), ("out", Watermark(7))]
+    assert subject.calls[-2:] == [("b", "time", 7), ("out", TimeMark(7))]
 
 
 def test_without_room_downstream_a_watermark_makes_no_progress(world: Any) -> None:
     subject = Subject(world)
-    subject.feed(Watermark(7))
+    subject.feed(TimeMark(7))
     subject.step()
     subject.output.has_room = False
     assert not subject.task.step()

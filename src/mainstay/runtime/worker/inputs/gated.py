@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from mainstay.runtime.messages import Epoch, Marker, Watermark
+from mainstay.runtime.messages import Epoch, Marker, TimeMark
 from mainstay.runtime.operators.base import Operator
 from mainstay.runtime.ports import Clock
 from mainstay.runtime.watermarks import GateClock
@@ -54,14 +54,14 @@ class GateInput(TaskInput):
             self._chain.process(element, channel.port, edge=channel.edge)
         elif isinstance(element, Marker):
             self._on_marker(number, element.epoch)
-        elif isinstance(element, Watermark):
+        elif isinstance(element, TimeMark):
             self._on_time(self._time.on_watermark(number, element))
         else:
             self._on_time(self._time.on_end(number))
             if self.gate.end(number):
                 self._on_all_ended()
 
-    def _on_time(self, watermark: Watermark | None) -> None:
+    def _on_time(self, watermark: TimeMark | None) -> None:
         if watermark is not None:
             self._chain.pass_on(watermark)
 
