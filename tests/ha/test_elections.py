@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.ha.voters import PATIENCE_S, Voter, place
+from mainstay.snapshot.object_storage import open_storage
+from tests.ha.voters import PATIENCE_S, StoragePlace, Voter, place
 
 KINDS = ("memory", "directory", "s3", "zookeeper", "ensemble")
 
@@ -117,6 +118,20 @@ def test_a_candidate_that_left_hears_nothing_more(where: Any, join: Join) -> Non
     where.away()
     threading.Event().wait(where.length_s)
     assert voter.told == told
+
+
+def test_a_leader_whose_lease_was_deleted_steps_down_and_somebody_leads(tmp_path: Path) -> None:
+    place = StoragePlace(lambda: open_storage(str(tmp_path)))
+    voters: list[Voter] = []
+    for _ in range(2):
+        Voter(place.election(), voters).start()
+    leader = leader_of(voters)
+    for path in (tmp_path / "leader").iterdir():
+        path.unlink(missing_ok=True)
+    leader.hears("lost")
+    leader_of(voters)
+    for voter in voters:
+        voter.stop()
 
 
 def test_one_that_never_campaigned_may_resign(where: Any) -> None:

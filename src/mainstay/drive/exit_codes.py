@@ -20,7 +20,7 @@ def exit_code(status: Status, error: BaseException | None) -> int | None:
     if error is None:
         return FAILED if status is Status.FAILED else DONE
     cause = error.original if isinstance(error, JobFailedError) and error.original else error
-    if isinstance(cause, UserFunctionError):
+    if isinstance(cause, UserFunctionError | JobFailedError):
         return FAILED
     if isinstance(cause, FencedError | OSError):
         return TRY_AGAIN

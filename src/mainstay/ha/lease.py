@@ -144,8 +144,7 @@ class _Campaign(threading.Thread):
             self._take(number)
 
     def _newest(self) -> Seen:
-        numbers = [lease_number(path) for path in self._storage.list(LEASE_PREFIX)]
-        newest = max((number for number in numbers if number is not None), default=0)
+        newest = self._newest_number()
         if newest == 0:
             return Seen(0)
         owner, self.leader = self._owner(newest)
@@ -172,7 +171,7 @@ class _Campaign(threading.Thread):
         if not self._storage.create(lease_path(number), json.dumps(document).encode()):
             return
         # A candidate that has slept may have made a number again that was deleted long ago.
-        if self._is_overtaken(number):
+        if self._newest_number() != number:
             return
         self.leader = who
         self._number, self._beats = number, 0
@@ -181,9 +180,9 @@ class _Campaign(threading.Thread):
             self._tenure = tenure
             self._delete_older()
 
-    def _is_overtaken(self, number: int) -> bool:
+    def _newest_number(self) -> int:
         found = (lease_number(path) for path in self._storage.list(LEASE_PREFIX))
-        return any(other is not None and other > number for other in found)
+        return max((number for number in found if number is not None), default=0)
 
     # ------------------------------------------------------------ in the lead
 
@@ -191,8 +190,9 @@ class _Campaign(threading.Thread):
         begun_at = self._clock()
         self._beats += 1
         self._storage.write(beat_path(self._number), str(self._beats).encode())
-        # A renewal counts only if nobody had taken the next number by then.
-        if self._is_overtaken(self._number):
+        # A renewal counts only if nobody had taken the next number by then. Where somebody has
+        # deleted the leases, others would take a low one.
+        if self._newest_number() != self._number:
             tenure.end()
         else:
             self.told.renewed(begun_at, self._clock())

@@ -49,8 +49,9 @@ class Watching:
         """
         last, self._last = self._last, seen
         if last is not None and seen.number < last.number:
-            # A listing that is behind; numbers never go back.
-            self._last = last
+            # A listing that is behind; or somebody has deleted the leases, which is believed later.
+            is_old = begun_at - self._since >= self._length_s
+            self._last, self._since = (seen, now) if is_old else (last, self._since)
             return None
         if last is None or seen != last:
             self._since = now

@@ -89,6 +89,7 @@ def failed(cause: Exception) -> JobFailedError:
         (Status.FAILED, GraphError("wrong"), 78),
         (Status.FAILED, UserFunctionError("totals", 0, "ValueError: x", ""), 1),
         (Status.FAILED, failed(ZeroDivisionError()), 1),
+        (Status.FAILED, JobFailedError("in the process that led it before"), 1),
     ],
     ids=str,
 )

@@ -57,6 +57,14 @@ def test_a_listing_that_is_behind_is_not_believed() -> None:
     assert line.seen == Seen(5, "other", "1")
 
 
+def test_leases_that_somebody_has_deleted_are_forgotten_after_a_while() -> None:
+    line = watch()
+    line.saw(Seen(5, "other", "1"), 0.0, 0.1)
+    assert line.saw(Seen(0), 5.0, 5.1) is None
+    assert line.saw(Seen(0), 10.1, 10.2) is None
+    assert line.saw(Seen(0), 11.0, 11.1) == 1
+
+
 # ---------------------------------------------------------------- several of them
 
 
