@@ -26,9 +26,11 @@ LEASE_S = 1.5
 class Driver:
     """A process, and what it says of itself."""
 
-    def __init__(self, folder: Path, count: int, store: str, shift_s: float) -> None:
+    def __init__(
+        self, folder: Path, count: int, store: str, lease_s: float, shift_s: float
+    ) -> None:
         command = [sys.executable, "-m", "tests.ha.driver", str(folder)]
-        command += [str(count), str(RATE), store, str(shift_s)]
+        command += [str(count), str(RATE), store, str(lease_s), str(shift_s)]
         self.process = subprocess.Popen(
             command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2]
         )
@@ -66,8 +68,10 @@ class Drivers:
         self._folder = folder
         self._storage = open_storage(self.ledger.directory)
 
-    def start(self, store: str = "files", shift_s: float = 0.0) -> Driver:
-        self.alive.append(Driver(self._folder, self.ledger.count, store, shift_s))
+    def start(
+        self, store: str = "files", *, lease_s: float = LEASE_S, shift_s: float = 0.0
+    ) -> Driver:
+        self.alive.append(Driver(self._folder, self.ledger.count, store, lease_s, shift_s))
         return self.alive[-1]
 
     @property
@@ -207,6 +211,20 @@ def test_zookeeper_is_restarted_and_the_job_goes_on(
     zookeeper.start()
     drivers.leader()
     drivers.finish(1)
+
+
+def test_a_restart_of_zookeeper_within_the_session_does_not_restart_the_job(
+    drivers: Drivers, zookeeper: ZooKeeperServers
+) -> None:
+    for _ in range(2):
+        drivers.start(zookeeper.hosts, lease_s=10.0)
+    leader = drivers.leader()
+    zookeeper.kill()
+    zookeeper.start()
+    assert drivers.leader() is leader
+    drivers.finish(1)
+    assert leader.statuses.count("running") == 1
+    assert "standby" not in leader.statuses[leader.statuses.index("running") :]
 
 
 def test_two_of_three_servers_are_frozen_and_the_job_goes_on_afterwards(

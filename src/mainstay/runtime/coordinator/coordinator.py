@@ -300,7 +300,8 @@ class Coordinator:
         self.execution.stop("another leader took over", is_released=False)
         self._replaced(
             f"another driver has taken over job {self._options.name!r} (slot {slot} of the commit "
-            "log is its), so this one stops. Run one driver for each snapshot directory."
+            "log is its), so this one stops. Run one driver for each snapshot directory, or "
+            "several with ha=HighAvailability()."
         )
 
     def _replaced(self, what: str) -> None:
