@@ -6,7 +6,7 @@ import atexit
 import logging
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from mainstay.drive.background import ThreadBackground, end_threads
@@ -34,10 +34,13 @@ from mainstay.snapshot.commitlog import free_slot
 from mainstay.snapshot.guarded import GuardedStorage
 from mainstay.snapshot.object_storage import open_storage
 from mainstay.snapshot.storage import Storage
+from mainstay.snapshot.warm import WarmStorage
 
 _log = logging.getLogger("mainstay")
 
 THREADS_END_S = 3.0
+WARM_S = 5.0
+"""How often a process on standby looks for a newer manifest."""
 
 
 class JobThread:
@@ -45,6 +48,8 @@ class JobThread:
 
     ``_term`` gives the coordinator of a new term, with the plan that the job has by then.
     """
+
+    _pool: ThreadPoolExecutor
 
     def __init__(
         self, name: str, spec: JobSpec, options: JobOptions, election: Election | None = None
@@ -55,6 +60,9 @@ class JobThread:
         election = election or Alone()
         self._is_shared = election.can_win_again
         self._joined: int | None = None
+        self._warm: WarmStorage | None = None
+        self._warm_at = 0.0
+        self._reading: Future[None] | None = None
         self._leadership = Leadership(election, self._term, self.post, self._on_replaced)
         self._crash: BaseException | None = None
         self._clock = SystemClock()
@@ -123,7 +131,8 @@ class JobThread:
     ) -> Term:
         """A term with a new coordinator, which takes over what others have come to."""
         leads = self._leadership.guard()
-        guarded = GuardedStorage(storage, lambda: leads() and not leader.is_replaced)
+        warm = self._warm or storage
+        guarded = GuardedStorage(warm, lambda: leads() and not leader.is_replaced)
         ports = Ports(self._clock, background, send, guarded, open_storage)
         succession = Succession(self._joined, self._plan_at)
         leader = Coordinator(self._spec, self._options, ports, cluster, new_token, succession)
@@ -139,7 +148,17 @@ class JobThread:
         """Join the job: what happens in its log from now on, others have done."""
         if self._is_shared:
             self._joined = free_slot(storage)
+            self._warm = WarmStorage(storage)
         self._leadership.campaign()
+
+    def _keep_warm(self) -> None:
+        """On standby, read ahead now and then what a leader needs first. Nobody depends on it."""
+        now, is_free = self._clock.monotonic(), self._reading is None or self._reading.done()
+        if self._warm is None or now < self._warm_at or not is_free:
+            return
+        if self._leadership.status is Status.STANDBY:
+            self._warm_at = now + WARM_S
+            self._reading = self._pool.submit(self._warm.read_ahead)
 
     def _loop(self) -> None:
         raise NotImplementedError
@@ -155,6 +174,7 @@ class JobThread:
     def _log_news(self) -> None:
         """Called on every pass of the loop, and after the last."""
         self._standstill.passed()
+        self._keep_warm()
         self._service.update(f"{self.name}: {self.status}", self._clock.monotonic())
         if (coordinator := self._leadership.coordinator) is not None:
             self._log_news_of(coordinator)
