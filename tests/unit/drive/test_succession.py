@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import mainstay as ms
-from mainstay.errors import GraphError, JobFailedError
+from mainstay.errors import GraphError, JobFailedError, SessionStoppedError
 from mainstay.snapshot.commitlog import read_history
 from mainstay.snapshot.object_storage import open_storage
 from tests.unit.drive.test_embedded import (
@@ -103,6 +103,18 @@ def test_a_job_that_has_failed_for_good_is_not_run_on_by_a_driver_that_stood_by(
     assert not standby.attempts()
 
 
+def test_a_driver_whose_session_was_stopped_leaves_the_job_to_the_other(job: Job) -> None:
+    leader, standby = job.pair()
+    leader.post(lambda: leader._leadership.fail(SessionStoppedError("the session was stopped")))
+    with pytest.raises(JobFailedError, match="the session was stopped"):
+        leader.wait(PATIENCE_S)
+    assert leader.exit_code == 75
+    await_true(standby, lambda: standby.status == "running")
+    job.source.open_gate()
+    assert standby.wait(PATIENCE_S) == "finished"
+    check_complete(job.sink)
+
+
 def test_a_job_that_has_finished_is_finished_for_a_driver_that_stood_by(job: Job) -> None:
     leader, standby = job.pair()
     job.source.open_gate()
@@ -188,6 +200,18 @@ def test_in_doubt_no_epoch_is_completed_and_then_the_job_goes_on(job: Job) -> No
     ear.assured()
     assert leader.wait(PATIENCE_S) == "finished"
     check_complete(job.sink)
+
+
+def test_a_job_that_is_cancelled_in_doubt_is_not_run_on_by_a_driver_that_stood_by(job: Job) -> None:
+    leader, standby = job.pair()
+    ear = leader._leadership._ear
+    ear.doubted()
+    await_true(leader, lambda: leader._leadership.is_in_doubt)
+    leader.post(leader._leadership.cancel)
+    await_true(leader, lambda: leader.status == "cancelled")
+    ear.assured()
+    assert standby.wait(PATIENCE_S) == "cancelled"
+    assert not standby.attempts()
 
 
 def test_two_drivers_that_start_at_once_come_to_one_result(job: Job) -> None:

@@ -29,7 +29,7 @@ from mainstay.runtime.coordinator.claims import Claims
 from mainstay.runtime.coordinator.closing import Ending, How
 from mainstay.runtime.coordinator.cluster import Cluster
 from mainstay.runtime.coordinator.execution import Execution
-from mainstay.runtime.coordinator.farewell import Farewell
+from mainstay.runtime.coordinator.farewell import PATIENCE_S, SHARED_PATIENCE_S, Farewell
 from mainstay.runtime.coordinator.requests import Requests
 from mainstay.runtime.coordinator.restart import (
     NOT_HEALED,
@@ -90,10 +90,11 @@ class Coordinator:
         self._ports = ports
         self._leader = tokens()
         self._claims = Claims(ports, options.snapshots, tokens, self._lost)
-        self._farewell = Farewell(self._claims, ports.clock)
+        succession = succession or Succession()
+        patience_s = SHARED_PATIENCE_S if succession.is_shared else PATIENCE_S
+        self._farewell = Farewell(self._claims, ports.clock, patience_s)
         self._owns_log = False
         self._restarts = Restarts(options.restart, self._claims)
-        succession = succession or Succession()
         self._is_shared = succession.is_shared
         self._starting = Starting(ports, self._on_decision, succession)
         self._ended_how = ""
