@@ -2,6 +2,7 @@
 
 from mainstay import connectors, errors, spark
 from mainstay.api.aggregates import collect, count, first, last, max, mean, min, sum
+from mainstay.api.availability import HighAvailability, ZooKeeper
 from mainstay.api.backends import RocksDB
 from mainstay.api.environment import Environment
 from mainstay.api.expressions import Column, col, lit
@@ -41,6 +42,7 @@ __all__ = [
     "EpochStatus",
     "Figures",
     "GroupedBatch",
+    "HighAvailability",
     "Job",
     "KeyedBatchProcess",
     "KeyedProcess",
@@ -64,6 +66,7 @@ __all__ = [
     "Ttl",
     "ValueState",
     "Watermark",
+    "ZooKeeper",
     "col",
     "collect",
     "connectors",

@@ -20,6 +20,7 @@
     ├── FencedError             a newer attempt or leader owns the job: stop at once
     ├── LinkError               processes of the job cannot reach each other; the attempt ends
     ├── SparkSetupError         the Spark session cannot run the job as it is set up
+    │   ├── SessionStoppedError it was stopped under a running job
     │   └── SlotsError          it has too few free slots
     ├── SourceError             a source cannot be read
     ├── SinkError               a sink cannot be written
@@ -58,6 +59,8 @@ class MainstayError(Exception):
     """Whether somebody has to change something first: no restart heals it."""
     is_final_at_start: bool = False
     """The same, for a job that has not completed an epoch yet: nothing says that it ever works."""
+    is_of_process: bool = False
+    """Whether it lies with this process alone: another driver of the job may go on with it."""
 
 
 def brief(error: BaseException) -> str:
@@ -178,6 +181,12 @@ class SparkSetupError(MainstayError):
     """The Spark session, or the machine, is not set up for the job."""
 
     is_final = True
+
+
+class SessionStoppedError(SparkSetupError):
+    """The Spark session was stopped under a running job."""
+
+    is_of_process = True
 
 
 class SlotsError(SparkSetupError):

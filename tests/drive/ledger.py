@@ -178,9 +178,13 @@ class LedgerJob:
         max_failures: int = 100,
         tolerable_failures: int = 3,
         halt_alignment_s: float = 5.0,
+        log_slots: int = 64,
     ) -> JobOptions:
         snapshots = SnapshotOptions(
-            every_s=0.2, tolerable_failures=tolerable_failures, halt_alignment_s=halt_alignment_s
+            every_s=0.2,
+            tolerable_failures=tolerable_failures,
+            halt_alignment_s=halt_alignment_s,
+            log_slots=log_slots,
         )
         restart = RestartOptions(max_failures=max_failures, backoff_s=0.05, max_backoff_s=0.2)
         start = RestoreOptions(restore, origin=origin)
@@ -231,10 +235,9 @@ def await_until(what: Callable[[], Any], why: str, timeout_s: float = PATIENCE_S
 
 
 def complete_epochs(job: RemoteJob, attempt: int | None = None) -> int:
-    return sum(
-        record.status == "complete" and attempt in (None, record.attempt)
-        for record in job.snapshots()
-    )
+    """How many epochs the attempts of this process have completed, or one of them has."""
+    own = {record.attempt for record in job.attempts()} if attempt is None else {attempt}
+    return sum(record.status == "complete" and record.attempt in own for record in job.snapshots())
 
 
 def await_attempt(job: RemoteJob, attempt: int, workers: int) -> dict[int, int]:

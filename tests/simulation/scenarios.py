@@ -12,6 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from random import Random
 from typing import Any
@@ -27,7 +28,9 @@ from mainstay.runtime.options import JobOptions, RestartOptions, RestoreOptions,
 from mainstay.runtime.spec import JobSpec, Tuning
 from mainstay.runtime.status import Status
 from mainstay.snapshot import history, units
+from mainstay.snapshot.layout import slot_index
 from mainstay.snapshot.memory_storage import MemoryStorage
+from mainstay.snapshot.slots import decode_slot
 from mainstay.state.backends.contract import BackendSettings
 from mainstay.state.backends.heap import columns as heap_columns
 from mainstay.state.backends.heap import tables as heap_tables
@@ -35,8 +38,10 @@ from mainstay.state.backends.heap.settings import HeapSettings
 from mainstay.state.backends.rocksdb import tables as rocks_tables
 from mainstay.testing.inspect import committed_state
 from mainstay.testing.memory_disk import MemoryRocksSettings
+from mainstay.testing.rivals import Rivalry, RivalSimulation
 from mainstay.testing.run import replaced
 from mainstay.testing.simulation import Simulation, SimulationSettings
+from tests.ha.histories import check_leaders
 from tests.namespaces import enter, namespaced
 
 BUCKETS = 5
@@ -389,6 +394,8 @@ class Scenario:
     starts: int = 1
     """How often the job is started until it has read all its rows. Each start but the last has a
     part of them and runs to its end: it finishes, or is stopped."""
+    rivalry: Rivalry | None = None
+    """Several drivers that all believe to lead, if there are."""
     backends: tuple[BackendSettings, ...] = (HeapSettings(),)
     """Where keyed state is kept: at first, and when the job is started again."""
 
@@ -435,6 +442,13 @@ class Scenario:
         scenario = Scenario.of(seed)
         terms = Random(f"terms-{seed}").randint(1, 4)
         return replace(scenario, settings=replace(scenario.settings, terms=terms))
+
+    @staticmethod
+    def of_rivals(seed: int) -> Scenario:
+        """The same without any election: several drivers believe to lead at the same time."""
+        random = Random(f"rivalry-{seed}")
+        rivalry = Rivalry(random.randint(2, 4), random.randint(0, 8), random.randint(0, 8))
+        return replace(Scenario.of(seed), rivalry=rivalry)
 
     @staticmethod
     def of(seed: int) -> Scenario:
@@ -668,7 +682,9 @@ class Run:
             restore=RestoreOptions(start, origin=origin),
             tuning=self.scenario.tuning,
         )
-        simulation = Simulation(
+        rivalry = self.scenario.rivalry
+        make = Simulation if rivalry is None else partial(RivalSimulation, rivalry=rivalry)
+        simulation = make(
             self.plan(graph),
             options,
             settings,
@@ -677,6 +693,7 @@ class Run:
             plan_at=lambda other: self.plan(graph.at(other)),
         )
         simulation.run()
+        check_leading(simulation)
         if simulation.coordinator.error is not None:
             raise AssertionError(simulation.story()) from simulation.coordinator.error
         check_refusals(simulation)
@@ -766,6 +783,17 @@ def check_refusals(simulation: Simulation) -> None:
     if not simulation.settings.storage_faults:
         for refusal in simulation.refusals:
             assert any(reason in refusal for reason in reasons), simulation.story()
+
+
+def check_leading(simulation: Simulation) -> None:
+    """No leader did anything that only its successor may do."""
+    assert not simulation.violations, f"{simulation.violations}\n{simulation.story()}"
+    slots = simulation.witness.slots.items()
+    records = [decode_slot(data, slot_index(path) or 0, path).record for path, data in slots]
+    try:
+        check_leaders(records)
+    except AssertionError as error:
+        raise AssertionError(f"{error}\n{simulation.story()}") from error
 
 
 def check_failures(simulation: Simulation) -> None:

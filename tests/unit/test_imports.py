@@ -30,7 +30,7 @@ ALLOWED: dict[str, set[str]] = {
     "tracebacks": {"errors"},
     "own_frames": {"errors", "spelling", "tracebacks"},
     "connectors": {"connectors", "runtime", "state", "snapshot"} | ROOTS,
-    "ha": {"ha", "errors"},
+    "ha": {"ha", "snapshot"} | ROOTS,
     "inspect": {"inspect", "runtime", "state", "snapshot"} | ROOTS,
 }
 # Folders that do not know of each other: what both need stands a level above them.

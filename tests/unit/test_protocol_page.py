@@ -8,6 +8,7 @@ from tests.pages import ROOT
 from tests.simulation import (
     test_changed_programs,
     test_loops,
+    test_rivals,
     test_started_again,
     test_stopping,
     test_terms,
@@ -20,6 +21,7 @@ PAGE = (ROOT / "docs" / "protocol.md").read_text()
 SUITES = (
     test_changed_programs,
     test_loops,
+    test_rivals,
     test_started_again,
     test_stopping,
     test_terms,

@@ -259,3 +259,12 @@ def test_a_directory_that_others_could_have_laid_out_is_refused(
         root.chmod(0o777)
     with pytest.raises(SparkSetupError, match="of this user alone"):
         rocksdb_directory.new_directory(None, "db")
+
+
+def test_the_settings_of_a_zookeeper_client_are_not_shown() -> None:
+    options = {"auth_data": [("digest", "me:secret")]}
+    ha = ms.HighAvailability(ms.ZooKeeper("zk:2181", options=options))
+    env = ms.Environment(spark="embedded", ha=ha)
+    for shown in (repr(env), repr(ha), str(ha.store)):
+        assert "zk:2181" in shown
+        assert "secret" not in shown

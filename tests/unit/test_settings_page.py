@@ -1,4 +1,4 @@
-"""The tables of docs/running.md and docs/testing.md name every setting, with its default."""
+"""The tables of settings in the pages name every setting, with its default."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ TABLES: list[tuple[str, Callable[..., Any]]] = [
     ("running.md", ms.Snapshots),
     ("running.md", ms.Restart),
     ("running.md", ms.RocksDB),
+    ("ha.md", ms.HighAvailability),
     ("testing.md", run),
 ]
 

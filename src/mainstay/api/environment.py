@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
+from mainstay.api.availability import HighAvailability
 from mainstay.api.backends import HEAP, RocksDB, backend_settings
 from mainstay.api.checks import checked_schema, described
 from mainstay.api.data_sources import as_source
@@ -66,6 +67,7 @@ class Environment:
         mode: str = "exactly_once",
         snapshots: Snapshots | None = None,
         restart: Restart | None = None,
+        ha: HighAvailability | None = None,
         restore: str | int | os.PathLike[str] | None = None,
         fall_back: bool = False,
         allow_dropped: Sequence[str] = (),
@@ -78,6 +80,9 @@ class Environment:
         self.mode = mode
         self.snapshots = _expected(snapshots, Snapshots, "snapshots", 'Snapshots("./dir")')
         self.restart = _expected(restart, Restart, "restart", "Restart()") or self._restart()
+        self.ha = _expected(ha, HighAvailability, "ha", 'HighAvailability(lease="10s")')
+        if ha is not None and restore is None:
+            restore = "latest-or-new"  # each of several drivers may be the first, or start again
         self.restore = _restore_options(restore, allow_dropped, fall_back)
         self.state = state
         if not isinstance(allow_pickle, bool):
@@ -97,6 +102,7 @@ class Environment:
             "max_parallelism": self.max_parallelism if self.max_parallelism != 128 else None,
             "mode": self.mode if self.mode != "exactly_once" else None,
             "restore": None if restore == "new" else restore,
+            "ha": self.ha,
             "state": None if self.state == HEAP else self.state,
         }
         shown = [f"{name}={value!r}" for name, value in settings.items() if value is not None]
@@ -216,7 +222,9 @@ class Environment:
                 'start() needs a place for snapshots: Environment(snapshots=Snapshots("./dir")).'
             )
         self._check_origin()
-        check_free(self.snapshots.dir)
+        self._check_shared()
+        if self.ha is None:
+            check_free(self.snapshots.dir)
 
         def plan_at(parallelism: int) -> JobSpec:
             where = f"rescale({parallelism!r})"
@@ -231,6 +239,7 @@ class Environment:
             "restart": self.restart.parsed(),
             "restore": self.restore,
             "scaling": _scaling(self.parallelism, plan_at),
+            "election": _election(self.ha, name, os.fspath(self.snapshots.dir)),
         }
         if _is_embedded(self.spark):
             from mainstay.drive.embedded import start_embedded
@@ -240,6 +249,16 @@ class Environment:
             job = _start_on_spark(name, spec, self.spark, {**settings, "ingests": self._ingests})
         take(self.snapshots.dir, job)
         return job  # type: ignore[no-any-return]
+
+    def _check_shared(self) -> None:
+        """Refuse what several drivers of one job cannot have."""
+        if self.ha is not None and self._ingests:
+            uids = [ingest.uid for ingest in self._ingests]
+            raise GraphError(
+                f"ha=: the DataFrames of {uids} are read by queries of this driver's own session, "
+                "which no other driver can go on with. Read the data from one of "
+                "mainstay.connectors, or leave out ha=."
+            )
 
     def _check_origin(self) -> None:
         """Refuse what cannot be started from before anything is started."""
@@ -309,6 +328,12 @@ def _scaling(parallelism: int, plan_at: Callable[[int], JobSpec]) -> Any:
     from mainstay.drive.scaling import Scaling
 
     return Scaling(parallelism, plan_at)
+
+
+def _election(ha: HighAvailability | None, name: str, directory: str) -> Any:
+    from mainstay.drive.electing import election_of
+
+    return election_of(ha, name, directory)
 
 
 def _origin_of(restore: Any) -> str | None:

@@ -28,6 +28,18 @@ class Job(Protocol):
         """
 
     @property
+    def leader(self) -> str:
+        """Who leads a job with several drivers, as far as is known; empty for a job with one."""
+
+    @property
+    def exit_code(self) -> int | None:
+        """What a program that runs this job alone should end with; None while it has not ended.
+
+        0: finished, stopped or cancelled. 75: start it again. 78: starting it again does not help.
+        1: it has failed for good.
+        """
+
+    @property
     def parallelism(self) -> int:
         """The parallelism of every operator that was not given its own."""
 

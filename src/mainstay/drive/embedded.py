@@ -17,10 +17,9 @@ import cloudpickle
 
 from mainstay.drive.background import Report, ThreadBackground
 from mainstay.drive.handle import JobHandle
-from mainstay.drive.leadership import Term, new_token
+from mainstay.drive.leadership import Term
 from mainstay.drive.scaling import Scaling
 from mainstay.ha.election import Election
-from mainstay.runtime.coordinator.coordinator import Coordinator
 from mainstay.runtime.deployment import Deployment
 from mainstay.runtime.messages import Attempt, Release, WorkerFailed
 from mainstay.runtime.options import (
@@ -62,8 +61,7 @@ class EmbeddedJob(JobHandle):
         scaling: Scaling | None = None,
         election: Election | None = None,
     ) -> None:
-        super().__init__(name, spec, scaling, election)
-        self._options = options
+        super().__init__(name, spec, options, scaling, election)
         self._storage = storage
         self._reports: queue.SimpleQueue[Report] = queue.SimpleQueue()
         self._pool = ThreadPoolExecutor(max_workers=4, thread_name_prefix=f"mainstay-{name}")
@@ -71,11 +69,9 @@ class EmbeddedJob(JobHandle):
         self._processes: dict[tuple[int, int], _Process] = {}
         self._start()
 
-    def _term(self, succeeds: bool) -> Term:
+    def _term(self) -> Term:
         background = ThreadBackground(self._pool, self._reports)
-        ports = Ports(self._clock, background, self._send_to_worker, self._storage, open_storage)
-        leader = Coordinator(self._spec, self._options, ports, self, new_token, succeeds=succeeds)
-        return Term(leader, background)
+        return self._lead(background, self._send_to_worker, self._storage, self)
 
     def post(self, report: Report) -> None:
         self._reports.put(report)
@@ -141,7 +137,7 @@ class EmbeddedJob(JobHandle):
     # ------------------------------------------------------------ the loop
 
     def _loop(self) -> None:
-        self._leadership.campaign()
+        self._campaign(self._storage)
         while not self._leadership.is_done:
             if not self._pass():
                 self._await_something()
@@ -151,6 +147,7 @@ class EmbeddedJob(JobHandle):
 
     def _pass(self) -> bool:
         """One pass over everything; False when there was nothing to do."""
+        self._leadership.look()
         progressed = self._take_reports()
         for address, process in list(self._processes.items()):
             progressed = self._step(address, process) or progressed

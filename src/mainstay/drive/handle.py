@@ -16,6 +16,7 @@ from html import escape
 from typing import ClassVar, NoReturn, TextIO
 
 from mainstay.api.job import Job
+from mainstay.drive.exit_codes import FAILED, exit_code
 from mainstay.drive.job_thread import JobThread
 from mainstay.drive.progress import ProgressLine
 from mainstay.drive.scaling import Scaling
@@ -35,6 +36,7 @@ from mainstay.runtime.coordinator.coordinator import Coordinator
 from mainstay.runtime.coordinator.epochs import EpochRecord
 from mainstay.runtime.coordinator.halt import Done
 from mainstay.runtime.coordinator.slowness import Silent
+from mainstay.runtime.options import JobOptions
 from mainstay.runtime.record_list import RecordList
 from mainstay.runtime.spec import JobSpec
 from mainstay.runtime.status import AttemptRecord, EpochStatus, Problem, Recovery, Status
@@ -59,16 +61,40 @@ class JobHandle(JobThread, Job):
         self,
         name: str,
         spec: JobSpec,
+        options: JobOptions,
         scaling: Scaling | None = None,
         election: Election | None = None,
     ) -> None:
-        super().__init__(name, spec, election)
+        super().__init__(name, spec, options, election)
         self._scaling = scaling or Scaling.fixed(spec)
         self._parallelism = self._scaling.parallelism
+        self._plans = {self._parallelism: spec}
+        """The plans that were made so far, by their parallelism."""
 
     @property
     def parallelism(self) -> int:
         return self._parallelism
+
+    @property
+    def leader(self) -> str:
+        return self._leadership.leader
+
+    @property
+    def exit_code(self) -> int | None:
+        if self._crash is not None:
+            return FAILED
+        return exit_code(self._leadership.status, self._leadership.error)
+
+    def _plan_at(self, parallelism: int) -> JobSpec:
+        plan = self._scaling.plan(parallelism)
+        self._plans[parallelism] = plan
+        return plan
+
+    def _follow(self, job: JobSpec) -> None:
+        """The job runs by this plan: it was asked for here, or was taken over."""
+        self._spec = job
+        known = (number for number, plan in self._plans.items() if plan is job)
+        self._parallelism = next(known, self._parallelism)
 
     def wait(self, timeout: float | None = None, *, progress: bool = True) -> JobStatus:
         try:
@@ -156,7 +182,8 @@ class JobHandle(JobThread, Job):
         setback = None if leader is None else leader.chronicle.setback
         failed = [] if setback is None else [setback.as_problem(self._clock.monotonic())]
         waits = [] if leader is None else leader.execution.problems()
-        return RecordList("problems", [*failed, *waits], none="no problems")
+        problems = [*failed, *self._leadership.problems(self._clock.monotonic()), *waits]
+        return RecordList("problems", problems, none="no problems")
 
     def silent(self) -> list[Silent]:
         leader = self._leadership.coordinator
@@ -206,13 +233,13 @@ class JobHandle(JobThread, Job):
         self._say(f"{self.status} already, there is nothing to stop")
 
     def rescale(self, parallelism: int, timeout: float | None = None) -> None:
-        spec = self._scaling.plan(parallelism)
+        spec = self._plan_at(parallelism)
         if parallelism == self._parallelism and not self._is_changing:
             self._say(f"runs at parallelism {parallelism} already, there is nothing to rescale")
             return
         self._scaling.check(spec, self._spec.workers)
         self._ask(lambda leader, done: leader.rescale(spec, done), timeout)
-        self._parallelism, self._spec = parallelism, spec
+        self._follow(spec)
 
     @property
     def _is_changing(self) -> bool:
@@ -290,4 +317,9 @@ class JobHandle(JobThread, Job):
         epoch = "no epoch yet" if last is None else f"epoch {last}"
         error = self._crash or self._leadership.error
         reason = "" if error is None else f": {brief(error)}"
-        return f"{self.status}, {epoch}, parallelism {self.parallelism}{reason}"
+        return f"{self.status}{self._led_by()}, {epoch}, parallelism {self.parallelism}{reason}"
+
+    def _led_by(self) -> str:
+        """Who leads the job, where it is another process and known."""
+        is_elsewhere = self._leadership.status is Status.STANDBY and self.leader
+        return f" ({self.leader} leads)" if is_elsewhere else ""

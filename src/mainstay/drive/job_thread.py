@@ -6,27 +6,41 @@ import atexit
 import logging
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
-from mainstay.drive.background import end_threads
+from mainstay.drive.background import ThreadBackground, end_threads
 from mainstay.drive.clock import SystemClock
 from mainstay.drive.failures import FailureLog
-from mainstay.drive.leadership import Leadership, Term
+from mainstay.drive.leadership import Leadership, Term, new_token
 from mainstay.drive.notices import Notices, say_at_once
 from mainstay.drive.problems import ProblemLog, log_silent
 from mainstay.drive.progress import ProgressLine
 from mainstay.drive.recoveries import Recoveries
 from mainstay.drive.restores import RestoreLog
+from mainstay.drive.service import ServiceManager
 from mainstay.drive.standstill import Standstill
 from mainstay.ha.election import Alone, Election
+from mainstay.runtime.coordinator.cluster import Cluster
 from mainstay.runtime.coordinator.coordinator import Coordinator
+from mainstay.runtime.coordinator.epoch_history import past_epochs
+from mainstay.runtime.coordinator.succession import Succession
 from mainstay.runtime.deployment import Deployment
+from mainstay.runtime.options import JobOptions
+from mainstay.runtime.ports import Ports
 from mainstay.runtime.spec import JobSpec
 from mainstay.runtime.status import Status
+from mainstay.snapshot.commitlog import free_slot
+from mainstay.snapshot.guarded import GuardedStorage
+from mainstay.snapshot.object_storage import open_storage
+from mainstay.snapshot.storage import Storage
+from mainstay.snapshot.warm import WarmStorage
 
 _log = logging.getLogger("mainstay")
 
 THREADS_END_S = 3.0
+WARM_S = 5.0
+"""How often a process on standby looks for a newer manifest."""
 
 
 class JobThread:
@@ -35,10 +49,21 @@ class JobThread:
     ``_term`` gives the coordinator of a new term, with the plan that the job has by then.
     """
 
-    def __init__(self, name: str, spec: JobSpec, election: Election | None = None) -> None:
+    _pool: ThreadPoolExecutor
+
+    def __init__(
+        self, name: str, spec: JobSpec, options: JobOptions, election: Election | None = None
+    ) -> None:
         self.name = name
         self._spec = spec
-        self._leadership = Leadership(election or Alone(), self._term, self.post, self._on_replaced)
+        self._options = options
+        election = election or Alone()
+        self._is_shared = election.can_win_again
+        self._joined: int | None = None
+        self._warm: WarmStorage | None = None
+        self._warm_at = 0.0
+        self._reading: Future[None] | None = None
+        self._leadership = Leadership(election, self._term, self.post, self._on_replaced)
         self._crash: BaseException | None = None
         self._clock = SystemClock()
         self._problem_log = ProblemLog(name, self._warn)
@@ -46,6 +71,7 @@ class JobThread:
         self._restore_log = RestoreLog(name)
         self._notices = Notices(name)
         self._recoveries = Recoveries()
+        self._service = ServiceManager()
         self._line: ProgressLine | None = None
         self._is_awaited = False
         self._standstill = Standstill(name, self._warn)
@@ -75,9 +101,10 @@ class JobThread:
             finally:
                 self._log_news()
                 try:
-                    self._leadership.close()
-                finally:
                     self._close()
+                finally:
+                    # The workers are gone by now: nobody else should lead before.
+                    self._leadership.close()
         except BaseException as error:
             self._crash = error
             if threading.main_thread().is_alive():
@@ -92,8 +119,46 @@ class JobThread:
         if self._has_ended.wait(timeout):
             self._thread.join()
 
-    def _term(self, succeeds: bool) -> Term:
+    def _term(self) -> Term:
         raise NotImplementedError
+
+    def _lead(
+        self,
+        background: ThreadBackground,
+        send: Callable[[int, Any], None],
+        storage: Storage,
+        cluster: Cluster,
+    ) -> Term:
+        """A term with a new coordinator, which takes over what others have come to."""
+        leads = self._leadership.guard()
+        warm = self._warm or storage
+        guarded = GuardedStorage(warm, lambda: leads() and not leader.is_replaced)
+        ports = Ports(self._clock, background, send, guarded, open_storage)
+        succession = Succession(self._joined, self._plan_at)
+        leader = Coordinator(self._spec, self._options, ports, cluster, new_token, succession)
+        return Term(leader, background, lambda: past_epochs(storage))
+
+    def _plan_at(self, parallelism: int) -> JobSpec:
+        raise NotImplementedError
+
+    def _follow(self, job: JobSpec) -> None:
+        raise NotImplementedError
+
+    def _campaign(self, storage: Storage) -> None:
+        """Join the job: what happens in its log from now on, others have done."""
+        if self._is_shared:
+            self._joined = free_slot(storage)
+            self._warm = WarmStorage(storage)
+        self._leadership.campaign()
+
+    def _keep_warm(self) -> None:
+        """On standby, read ahead now and then what a leader needs first. Nobody depends on it."""
+        now, is_free = self._clock.monotonic(), self._reading is None or self._reading.done()
+        if self._warm is None or now < self._warm_at or not is_free:
+            return
+        if self._leadership.status is Status.STANDBY:
+            self._warm_at = now + WARM_S
+            self._reading = self._pool.submit(self._warm.read_ahead)
 
     def _loop(self) -> None:
         raise NotImplementedError
@@ -109,12 +174,19 @@ class JobThread:
     def _log_news(self) -> None:
         """Called on every pass of the loop, and after the last."""
         self._standstill.passed()
+        self._keep_warm()
+        self._service.update(f"{self.name}: {self.status}", self._clock.monotonic())
         if (coordinator := self._leadership.coordinator) is not None:
             self._log_news_of(coordinator)
 
     def _log_news_of(self, coordinator: Coordinator) -> None:
         news, attempts = coordinator.chronicle, self._leadership.attempts
+        if coordinator.job is not self._spec:
+            self._follow(coordinator.job)
         self._recoveries.update(coordinator.status, attempts, self._clock.wall())
+        if coordinator.attempts and self._leadership.silent_s > 0:
+            first = coordinator.attempts[0]
+            self._recoveries.took_over(first.attempt, first.begun_at - self._leadership.silent_s)
         self._notices.update(coordinator.status, attempts)
         self._notices.pass_on(news.remarks)
         self._restore_log.update(attempts, news.report)

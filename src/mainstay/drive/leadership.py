@@ -7,6 +7,8 @@
        └──── replaced ◀──────┤ the election is lost, or the commit log says that another one leads
                              └─ replaced, and no other term can come: the job has failed here
 
+While the election doubts it, the coordinator claims nothing and has no sink committed.
+
 Everything happens on the loop of the drive; only the election itself may call from elsewhere.
 """
 
@@ -18,11 +20,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from mainstay.drive.background import ThreadBackground
+from mainstay.drive.candidate import Ear, Word
 from mainstay.ha.election import Election
 from mainstay.runtime.coordinator.coordinator import Coordinator
 from mainstay.runtime.coordinator.epochs import EpochRecord
 from mainstay.runtime.messages import Attempt
-from mainstay.runtime.status import AttemptRecord, Status
+from mainstay.runtime.status import AttemptRecord, Problem, Status
 
 
 def new_token() -> str:
@@ -36,19 +39,21 @@ class Term:
 
     coordinator: Coordinator
     background: ThreadBackground
+    past: Callable[[], list[EpochRecord]]
+    """Reads the epochs of earlier leaders."""
 
 
 class Leadership:
     """The terms of one process.
 
-    ``make`` gives the coordinator of a new term, with whether it succeeds another leader.
-    ``replaced`` is called with a coordinator whose term has ended and may be followed by another.
+    ``make`` gives the coordinator of a new term. ``replaced`` is called with a coordinator whose
+    term has ended and may be followed by another.
     """
 
     def __init__(
         self,
         election: Election,
-        make: Callable[[bool], Term],
+        make: Callable[[], Term],
         post: Callable[[Callable[[], None]], None],
         replaced: Callable[[Coordinator], None],
     ) -> None:
@@ -57,44 +62,64 @@ class Leadership:
         self._post = post
         self._replaced = replaced
         self._term: Term | None = None
-        self._campaign = 0
-        self._is_elected = False
-        self._has_stood_by = False
+        self._ear: Ear | None = None
+        self.is_in_doubt = False
+        """Whether the lease of this process could not be renewed for half its length."""
         self._attempts: list[AttemptRecord] = []
         self._records: list[EpochRecord] = []
+        self._past: list[EpochRecord] = []
+        self._troubled_since: float | None = None
 
     # ------------------------------------------------------------ the election
 
     def campaign(self) -> None:
         """Lead when it is this process's turn, which may be at once."""
-        number = self._campaign + 1
-        is_current = True
+        self._ear = Ear(lambda: self._post(self._listen))
+        self._election.campaign(self._ear)
+        self._listen()
 
-        def elected() -> None:
-            self._is_elected = True
-            if not is_current:
-                self._post(lambda: self._on_elected(number))
+    def look(self) -> None:
+        """Find out whether this process still leads: before anything else, on every pass.
 
-        def lost() -> None:
-            self._is_elected = False
-            self._post(lambda: self._on_lost(number))
+        It may have been frozen, and what has come in meanwhile is for the leader alone.
+        """
+        self._election.look()
+        self._listen()
 
-        self._is_elected = False
-        self._election.campaign(elected, lost)
-        self._campaign = number
-        is_current = False
-        if self._is_elected:
-            self._on_elected(number)
-        else:
-            self._has_stood_by = True
+    def _listen(self) -> None:
+        while (ear := self._ear) is not None and (word := ear.take()) is not None:
+            match word:
+                case Word.ELECTED:
+                    self._on_elected()
+                case Word.LOST:
+                    self._on_lost()
+                case Word.DOUBTED | Word.ASSURED:
+                    self._on_doubt(is_doubted=word is Word.DOUBTED)
 
-    def _on_elected(self, campaign: int) -> None:
-        if campaign == self._campaign and self._term is None:
-            self._term = self._make(self._has_stood_by)
+    def _on_elected(self) -> None:
+        self.is_in_doubt = False
+        if self._term is None:
+            self._term = self._make()
             self._term.coordinator.start()
+            if self._election.can_win_again:
+                self._recall(self._term)
 
-    def _on_lost(self, campaign: int) -> None:
-        if campaign == self._campaign and self._term is not None:
+    def _recall(self, term: Term) -> None:
+        """Epochs of earlier leaders are shown beside those of this process. Nobody needs them."""
+
+        def recalled(past: list[EpochRecord]) -> None:
+            self._past = past
+
+        term.background.submit(term.past, recalled, lambda _: None)
+
+    def _on_doubt(self, *, is_doubted: bool) -> None:
+        self.is_in_doubt = is_doubted
+        if self._term is not None:
+            self._term.coordinator.doubt(is_doubted)
+
+    def _on_lost(self) -> None:
+        self.is_in_doubt = False
+        if self._term is not None:
             self._term.coordinator.depose()
             self._end_term_if_replaced()
 
@@ -108,14 +133,25 @@ class Leadership:
         term.background.close()
         self._attempts += term.coordinator.attempts
         self._records += term.coordinator.records
-        self._has_stood_by = True
         self._term = None
         self._replaced(term.coordinator)
         return True
 
+    def guard(self) -> Callable[[], bool]:
+        """Tells, from any thread, whether the campaign of now still has the lead, by the clock."""
+        ear = self._ear
+
+        def leads() -> bool:
+            if not self._election.can_win_again:
+                return True
+            self._election.look()
+            return ear is not None and ear is self._ear and ear.stands
+
+        return leads
+
     def close(self) -> None:
         """This process takes no part any more."""
-        self._campaign += 1
+        self._ear = None
         self._election.resign()
 
     # ------------------------------------------------------------ what the drive tells
@@ -125,10 +161,16 @@ class Leadership:
         if self._term is None:
             return
         self._term.coordinator.tick()
+        self._note(self._term.coordinator)
         if self._end_term_if_replaced():
             # The election still takes this process for the leader: it stands in line again.
+            self._ear = None
             self._election.resign()
             self.campaign()
+
+    def _note(self, leader: Coordinator) -> None:
+        if self._election.can_win_again and leader.attempts:
+            self._election.note(leader.attempts[-1].attempt, leader.last_epoch)
 
     def deadline(self) -> float | None:
         return None if self._term is None else self._term.coordinator.deadline()
@@ -159,7 +201,7 @@ class Leadership:
     def _leading(self) -> Coordinator:
         """Where this process does not lead: that of a term which ends before it has begun."""
         if self._term is None:
-            self._term = self._make(self._has_stood_by)
+            self._term = self._make()
         return self._term.coordinator
 
     # ------------------------------------------------------------ what it is asked, by any thread
@@ -183,8 +225,30 @@ class Leadership:
         coordinator = self.coordinator
         if coordinator is not None:
             return coordinator.status
-        is_starting = self._campaign == 0 or (self._is_elected and self._term is None)
-        return Status.STARTING if is_starting else Status.STANDBY
+        ear = self._ear
+        return Status.STARTING if ear is None or ear.is_elected else Status.STANDBY
+
+    @property
+    def leader(self) -> str:
+        """Who leads the job, as far as the election knows; empty where it does not."""
+        return self._election.leader
+
+    def problems(self, now: float) -> list[Problem]:
+        """What keeps this process from leading, or from being sure that it does."""
+        trouble = self._election.trouble
+        if not trouble and not self.is_in_doubt:
+            self._troubled_since = None
+            return []
+        if self._troubled_since is None:
+            self._troubled_since = now
+        subject = "the lease of this process" if self.is_in_doubt else "the election"
+        what = "could not be renewed" if self.is_in_doubt else "has not worked"
+        return [Problem(subject, what, trouble, now - self._troubled_since)]
+
+    @property
+    def silent_s(self) -> float:
+        """For how long the leader before had been silent when this process was elected."""
+        return self._election.silent_s
 
     @property
     def error(self) -> Exception | None:
@@ -199,6 +263,11 @@ class Leadership:
 
     @property
     def records(self) -> list[EpochRecord]:
-        """The epochs of all terms of this process, oldest first."""
+        """The epochs of all terms of this process, and of those before it, oldest first."""
         current = [] if (term := self._term) is None else term.coordinator.records
-        return [*self._records, *current] if self._records else current
+        if not self._records and not self._past:
+            return current
+        # What this process has seen itself, it knows better than the log does.
+        known = {(each.epoch, each.attempt): each for each in self._past}
+        known |= {(each.epoch, each.attempt): each for each in [*self._records, *current]}
+        return [known[key] for key in sorted(known)]

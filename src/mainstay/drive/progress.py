@@ -31,6 +31,8 @@ class Watched(Protocol):
 
     @property
     def status(self) -> str: ...
+    @property
+    def leader(self) -> str: ...
     def snapshots(self) -> Sequence[EpochRecord]: ...
     def metrics(self) -> dict[tuple[str, int], TaskMetrics]: ...
     def problems(self) -> Sequence[Problem]: ...
@@ -108,7 +110,8 @@ class ProgressLine:
         status, rate = self._job.status, f"{self.rate(now, rows):,.0f} rows/s"
         # Only what runs has a rate; that of the last seconds before a failure would mislead.
         speed = [rate] if status == "running" else []
-        return [f"{self._job.name}: {status}", f"{counted(rows, 'row')} in", *speed, epoch]
+        led = f" ({self._job.leader} leads)" if status == "standby" and self._job.leader else ""
+        return [f"{self._job.name}: {status}{led}", f"{counted(rows, 'row')} in", *speed, epoch]
 
     def rate(self, now: float, rows: int) -> float:
         """Over the last seconds; from the beginning again where an attempt counts from zero."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from mainstay.runtime.status import AttemptRecord, Recovery, Status
+from mainstay.runtime.status import TAKEN_OVER, AttemptRecord, Recovery, Status
 
 
 class Recoveries:
@@ -14,6 +14,11 @@ class Recoveries:
     def __init__(self) -> None:
         self._gathered_at: dict[int, float] = {}
         self._running_at: dict[int, float] = {}
+        self._taken_over: dict[int, float] = {}
+
+    def took_over(self, attempt: int, silent_since: float) -> None:
+        """An attempt is the first after another process led, which was last heard of at a time."""
+        self._taken_over.setdefault(attempt, silent_since)
 
     def gathered(self, attempt: int, wall: float) -> None:
         self._gathered_at[attempt] = wall
@@ -23,15 +28,20 @@ class Recoveries:
             self._running_at.setdefault(attempts[-1].attempt, wall)
 
     def of(self, attempts: Sequence[AttemptRecord]) -> list[Recovery]:
+        ends = {
+            record.attempt: (before.reason, before.ended_at)
+            for before, record in pairwise(attempts)
+            if before.ended_at is not None
+        }
+        ends |= {attempt: (TAKEN_OVER, since) for attempt, since in self._taken_over.items()}
         return [
             Recovery(
                 record.attempt,
-                before.reason,
-                before.ended_at,
+                *ends[record.attempt],
                 record.begun_at,
                 self._gathered_at[record.attempt],
                 self._running_at[record.attempt],
             )
-            for before, record in pairwise(attempts)
-            if before.ended_at is not None and record.attempt in self._running_at
+            for record in attempts
+            if record.attempt in ends and record.attempt in self._running_at
         ]

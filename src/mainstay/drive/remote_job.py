@@ -19,18 +19,16 @@ import zmq
 
 from mainstay.drive.background import Report, ThreadBackground
 from mainstay.drive.handle import JobHandle
-from mainstay.drive.leadership import Term, new_token
+from mainstay.drive.leadership import Term
 from mainstay.drive.lease import LEASE_S
 from mainstay.drive.remote_worker import Bootstrap
 from mainstay.drive.scaling import Scaling
 from mainstay.drive.wakeup import Wakeup
 from mainstay.errors import LinkError, ProtocolError, brief
 from mainstay.ha.election import Election
-from mainstay.runtime.coordinator.coordinator import Coordinator
 from mainstay.runtime.deployment import Deployment
 from mainstay.runtime.messages import Attempt, WorkerFailed
 from mainstay.runtime.options import JobOptions
-from mainstay.runtime.ports import Ports
 from mainstay.runtime.spec import JobSpec
 from mainstay.snapshot.object_storage import open_storage
 from mainstay.transport.codec import WIRE_VERSION
@@ -104,8 +102,7 @@ class RemoteJob(JobHandle):
         scaling: Scaling | None = None,
         election: Election | None = None,
     ) -> None:
-        super().__init__(name, spec, scaling, election)
-        self._options = options
+        super().__init__(name, spec, options, scaling, election)
         self._storage = storage
         self._launcher = launcher
         self._patience = patience or Patience()
@@ -126,11 +123,9 @@ class RemoteJob(JobHandle):
             self._closing = closing.pop_all()
         self._start()
 
-    def _term(self, succeeds: bool) -> Term:
+    def _term(self) -> Term:
         background = ThreadBackground(self._pool, self._reports, self._wakeup)
-        ports = Ports(self._clock, background, self._send, self._opened, open_storage)
-        leader = Coordinator(self._spec, self._options, ports, self, new_token, succeeds=succeeds)
-        return Term(leader, background)
+        return self._lead(background, self._send, self._opened, self)
 
     def post(self, report: Report) -> None:
         """Have something done on the loop; from any thread."""
@@ -197,9 +192,10 @@ class RemoteJob(JobHandle):
         poller = zmq.Poller()
         poller.register(self._hub.socket, zmq.POLLIN)
         poller.register(self._wakeup.listening, zmq.POLLIN)
-        self._leadership.campaign()
+        self._campaign(self._opened)
         while not self._leadership.is_done:
             poller.poll(self._patience_ms())
+            self._leadership.look()
             self._wakeup.quiet()
             # Workers first: what they say of their end says more than what is said of it.
             for message in self._hub.receive():

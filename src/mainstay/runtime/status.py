@@ -10,6 +10,8 @@ from mainstay.runtime.record_list import shown_time
 
 RESCALED = "rescaled"
 """The reason why an attempt ended that made room for one at another parallelism."""
+TAKEN_OVER = "taken over"
+"""The reason of an attempt's recovery that is the first after another process led the job."""
 
 
 class Status(Enum):
@@ -170,7 +172,8 @@ class AttemptRecord:
 class Recovery:
     """When an attempt took over from the one before it, in seconds since 1970.
 
-    ``failed_at``: the failure was known, or the attempt before had halted for a rescale;
+    ``failed_at``: the failure was known, or the attempt before had halted for a rescale, or the
+    leader before was last heard of, so that ``wait_s`` is the time until its lease was over;
     ``begun_at``: the next attempt was begun, after the wait that the restart strategy asks for;
     ``gathered_at``: its workers had all come in; ``running_at``: they had restored their state.
     """
@@ -186,6 +189,11 @@ class Recovery:
     def is_rescale(self) -> bool:
         """Whether nothing had failed: the one before ended because ``job.rescale`` was called."""
         return self.reason == RESCALED
+
+    @property
+    def is_takeover(self) -> bool:
+        """Whether another process had led the job before, and was not heard of any more."""
+        return self.reason == TAKEN_OVER
 
     @property
     def wait_s(self) -> float:

@@ -8,7 +8,7 @@ The log does not grow: the newest slot holds all that came before it (``slots``)
 deletes old slots, lowest first. A slot that was deleted can be created again, by a leader that has
 slept for long. So a claim is won only if the slot before it is still there, with the token that
 the claimant knows. Slots go in ascending order, so the one before a deleted slot is gone too.
-Slot 0 has none before it and is never deleted.
+Slot 0 has none before it and is never deleted; so for slot 1 it takes a look for higher slots.
 
 This module does the input and output; what the slots mean is decided in ``history``.
 """
@@ -49,6 +49,7 @@ __all__ = [
     "SavepointTaken",
     "claim_slot",
     "delete_slots",
+    "free_slot",
     "read_history",
     "slots_below",
 ]
@@ -86,6 +87,14 @@ def read_history(storage: Storage) -> History:
                 ) from missing
             newest = again
     return History()
+
+
+def free_slot(storage: Storage) -> int | None:
+    """The first free slot of a job's log; None if it cannot be read just now."""
+    try:
+        return _newest(storage) + 1
+    except SnapshotStorageError:
+        return None  # the leader will find out what is wrong with it
 
 
 def _newest(storage: Storage) -> int:
@@ -165,7 +174,19 @@ def _follows(storage: Storage, history: History) -> bool:
         raise OutcomeUnknownError(
             f"whether {log_slot(index + 1)} was claimed is unknown: {error} Claim it again."
         ) from error
-    return history.facts.last_claim in (None, before.claim)
+    return history.facts.last_claim in (None, before.claim) and not (
+        index == 0 and _is_old(storage, index + 1)
+    )
+
+
+def _is_old(storage: Storage, index: int) -> bool:
+    """Whether the log had gone on before a slot was created. A slot is deleted after that alone."""
+    try:
+        return _newest(storage) > index
+    except SnapshotStorageError as error:
+        raise OutcomeUnknownError(
+            f"whether {log_slot(index)} was claimed is unknown: {error} Claim it again."
+        ) from error
 
 
 def slots_below(storage: Storage, index: int) -> list[int]:

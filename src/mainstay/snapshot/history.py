@@ -78,7 +78,7 @@ class Ended:
     """What a job has come to: ``how`` is finished, stopped, failed or cancelled.
 
     The end of a bounded job has a record of its own (``Finished``); this one is of the others.
-    Nothing depends on it: whatever it says, the job can be started again.
+    It holds for a process that stood by meanwhile. Whatever it says, the job can be started again.
     """
 
     how: str

@@ -8,6 +8,7 @@
     state/<uid>/a0003/s0001-<file>            a file of a database or loop of subtask 1
     state/<uid>/a0003/s0001-<state>-e7.units  many units of an operator state, of epoch 7
     statistics/0000000107-a0003.json          figures of the epochs up to 107
+    leader/0000000002                         the lease of the second leader, and its .beat
 """
 
 from __future__ import annotations
@@ -20,11 +21,13 @@ LOG_PREFIX = "log/"
 MANIFEST_PREFIX = "epochs/"
 STATE_PREFIX = "state/"
 STATISTICS_PREFIX = "statistics/"
+LEASE_PREFIX = "leader/"
 
 # A name on a local disk has at most 255 bytes.
 _LONGEST_NAME = 200
 
 _SLOT = re.compile(r"log/(\d{10,})")
+_LEASE = re.compile(r"leader/(\d{10,})")
 _OF_ATTEMPT = re.compile(r"epochs/\d+-a(\d+)\.json|state/[^/]+/a(\d+)/[^/]+")
 
 
@@ -47,6 +50,22 @@ def manifest_path(epoch: int, attempt: int) -> str:
 def statistics_path(epoch: int, attempt: int) -> str:
     """The path of a chunk of statistics; ``epoch`` is its last."""
     return f"{STATISTICS_PREFIX}{epoch:010d}-a{attempt:04d}.json"
+
+
+def lease_path(number: int) -> str:
+    """The path of a leader's lease; the first is number 1."""
+    return f"{LEASE_PREFIX}{number:010d}"
+
+
+def beat_path(number: int) -> str:
+    """The path of the counter that a leader raises while it leads."""
+    return f"{lease_path(number)}.beat"
+
+
+def lease_number(path: str) -> int | None:
+    """The number of the lease at a path, or None when the path is no lease."""
+    match = _LEASE.fullmatch(path)
+    return int(match[1]) if match else None
 
 
 def segment_path(uid: str, subtask: int, attempt: int, segment_id: str) -> str:

@@ -27,16 +27,20 @@ import cloudpickle
 from mainstay.errors import RAISED, FencedError
 from mainstay.runtime.coordinator.coordinator import Coordinator
 from mainstay.runtime.coordinator.epochs import EpochRecord
+from mainstay.runtime.coordinator.succession import Succession
 from mainstay.runtime.deployment import Deployment
-from mainstay.runtime.messages import Attempt, WorkerFailed
+from mainstay.runtime.messages import Attempt, EpochComplete, WorkerFailed
 from mainstay.runtime.options import JobOptions
 from mainstay.runtime.ports import COORDINATOR, Ports
 from mainstay.runtime.spec import JobSpec
 from mainstay.runtime.status import AttemptRecord, EpochStatus
 from mainstay.runtime.worker.worker import Worker
+from mainstay.snapshot.commitlog import free_slot
+from mainstay.snapshot.guarded import GuardedStorage
 from mainstay.snapshot.memory_storage import MemoryStorage
 from mainstay.snapshot.storage import Storage
 from mainstay.testing.faults import FaultyStorage
+from mainstay.testing.witness import Suspicious, Witness
 from mainstay.tracebacks import reportable
 
 Address = tuple[int, int]
@@ -104,6 +108,16 @@ class _Process:
     worker: Worker | None = None
     hears_late: bool = False
     """Whether it is told at its end that another process leads."""
+    coordinator: Coordinator | None = None
+    leader: Address = _LEADER
+    """For a worker: whom it tells what happens."""
+    is_deposed: bool = False
+    is_in_doubt: bool = False
+
+    @property
+    def is_replaced(self) -> bool:
+        """Whether it was told that another process leads, or has found out by the log."""
+        return self.is_deposed or (self.coordinator is not None and self.coordinator.is_replaced)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -141,11 +155,11 @@ class _Cluster:
     leader: _Process
 
     def launch(self, deployment: Deployment) -> None:
-        if self.leader.alive and self.leader is self.simulation.leader:
-            self.simulation.launch(deployment)
+        if self.simulation.is_heard(self.leader):
+            self.simulation.launch(deployment, self.leader)
 
     def end(self, attempt: Attempt) -> None:
-        if self.leader.alive and self.leader is self.simulation.leader:
+        if self.simulation.is_heard(self.leader):
             self.simulation.stop(attempt)
 
 
@@ -162,7 +176,9 @@ class Simulation:
         *,
         places: dict[str, Storage] | None = None,
         plan_at: Callable[[int], JobSpec] | None = None,
+        joined: int | None = None,
     ) -> None:
+        """``joined`` is the slot that was free when the first leader joined, if it stood by."""
         self.settings = settings
         self.places = {} if places is None else places
         """Storages beside the job's own, by the paths of savepoints."""
@@ -184,7 +200,11 @@ class Simulation:
         self.reports: list[tuple[_Process, Callable[[], None]]] = []
         self._job = job
         self._options = options
-        self._faulty = FaultyStorage(storage, self.random, settings.storage_faults)
+        self.witness = Witness(storage)
+        self.violations: list[str] = []
+        """What a leader did that it must not do: after it was deposed, or in doubt."""
+        self._joined = free_slot(storage) if joined is None else joined
+        self._faulty = FaultyStorage(self.witness, self.random, settings.storage_faults)
         self._links: dict[tuple[Address, Address], deque[Any]] = {}
         self._processes: dict[Address, _Process] = {}
         self._tokens = 0
@@ -201,47 +221,71 @@ class Simulation:
         self._places_asked = 0
         self._terms = Random(f"terms-{settings.seed}")
         self._elections = sorted(self._terms.randrange(horizon) for _ in range(settings.terms))
-        self._start_leader()
+        self._start_leader(succeeds=joined is not None)
 
     # ------------------------------------------------------------ processes
 
     def _ports(self, process: _Process) -> Ports:
         def send(to: int, message: Any) -> None:
-            is_cut_off = process.address == _LEADER and process is not self.leader
-            if not process.alive or is_cut_off:
+            is_leader = process.coordinator is not None
+            if is_leader and isinstance(message, EpochComplete):
+                self._check_may_commit(process, message)
+            if not process.alive or (is_leader and not self.is_heard(process)):
                 return
-            receiver = _LEADER if to == COORDINATOR else (message.attempt, to)
+            receiver = process.leader if to == COORDINATOR else (message.attempt, to)
             self._links.setdefault((process.address, receiver), deque()).append(message)
 
-        return Ports(self.clock, _Background(self, process), send, self._faulty, self._open)
+        storage: Storage = self._faulty
+        if process.address[1] == COORDINATOR:
+            suspicious = Suspicious(storage, lambda: process.is_replaced, self.violations.append)
+            storage = GuardedStorage(suspicious, lambda: not process.is_replaced)
+        return Ports(self.clock, _Background(self, process), send, storage, self._open)
+
+    def is_heard(self, leader: _Process) -> bool:
+        """Whether a leader can reach workers, and they can reach it."""
+        return leader.alive and leader is self.leader
+
+    def _check_may_commit(self, process: _Process, message: EpochComplete) -> None:
+        if process.is_deposed or process.is_in_doubt:
+            why = "it was deposed" if process.is_deposed else "in doubt"
+            self.violations.append(f"a leader had epoch {message.epoch} committed, though {why}")
 
     def _open(self, place: str) -> Storage:
         return self.places.setdefault(place, MemoryStorage())
 
     def _start_leader(self, *, succeeds: bool = False) -> None:
-        self.leader = _Process(_LEADER)
-        self._processes[_LEADER] = self.leader
+        self.leader = _Process(self._new_address())
+        self._processes[self.leader.address] = self.leader
         self.coordinator = Coordinator(
             self._job,
             self._options,
             self._ports(self.leader),
             _Cluster(self, self.leader),
             self._token,
-            succeeds=succeeds,
+            Succession(joined=self._joined if succeeds else None, plan_at=self._plan_at),
         )
+        self.leader.coordinator = self.coordinator
         self.coordinators.append(self.coordinator)
         self.coordinator.start()
+
+    def _new_address(self) -> Address:
+        """A leader takes the place of the one before it."""
+        return _LEADER
+
+    def _leaders(self) -> list[Coordinator]:
+        """The leaders that are alive and heard."""
+        return [self.coordinator]
 
     def _token(self) -> str:
         self._tokens += 1
         return f"t{self._tokens}"
 
-    def launch(self, deployment: Deployment) -> None:
+    def launch(self, deployment: Deployment, leader: _Process) -> None:
         """Start the workers of an attempt, each with a copy of the program of its own."""
         self._note(f"launch attempt {deployment.attempt}")
         shipped = cloudpickle.dumps(deployment.job)
         for number in range(deployment.job.workers):
-            process = _Process((deployment.attempt, number))
+            process = _Process((deployment.attempt, number), leader=leader.address)
             self._processes[process.address] = process
             own = replace(deployment, job=pickle.loads(shipped))
             try:
@@ -301,6 +345,7 @@ class Simulation:
             self.coordinator.depose()
             if not self.coordinator.is_replaced:
                 return  # it was about to say that the job is over
+            self.leader.is_deposed = True
         self._end_workers_some_time(self._terms)
         self._old_leaders.append((self.leader, self.coordinator))
         self._start_leader(succeeds=True)
@@ -321,6 +366,7 @@ class Simulation:
             if self.steps >= process.dies_at_step:
                 if process.hears_late:
                     coordinator.depose()
+                    process.is_deposed = True
                 process.alive = False
                 self._old_leaders.remove((process, coordinator))
             elif self._lives_on.random() < 0.1:
@@ -407,7 +453,8 @@ class Simulation:
         else:
             self.random.choice(choices)()
         self._ask_if_due()
-        self.coordinator.tick()
+        for leader in self._leaders():
+            leader.tick()
         self._tick_old_leaders()
         self._stop_if_asked()
         if self.settings.check_invariants:
@@ -433,9 +480,9 @@ class Simulation:
             del self._links[link]
         if process is None:
             return
-        if process is self.leader:
+        if process.coordinator is not None:
             self._note(f"{link[0]} says {_short(message)}")
-            self.coordinator.receive(message)
+            process.coordinator.receive(message)
         else:
             process.idle = False
             self._guarded(process, lambda worker: worker.receive(message))
@@ -498,7 +545,7 @@ class Simulation:
 
     def _let_time_pass(self) -> None:
         """Nothing can happen now: go on to the next moment at which something is due."""
-        times = [self.coordinator.deadline()]
+        times = [leader.deadline() for leader in self._leaders()]
         times += [p.worker.deadline() for p in self._workers() if p.worker is not None]
         due = [time for time in times if time is not None]
         if self.works:

@@ -23,6 +23,7 @@ class Job:
 
     name = "totals"
     status = "running"
+    leader = ""
     rows = 1000
 
     def __init__(self) -> None:

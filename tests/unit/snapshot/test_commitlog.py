@@ -277,6 +277,14 @@ def test_a_slot_that_was_deleted_cannot_be_won_again() -> None:
     assert read_history(storage).facts == known
 
 
+def test_the_first_leader_cannot_win_the_second_slot_again_after_it_was_deleted() -> None:
+    storage = stored([begin(1)])
+    asleep = read_history(storage)
+    stored([begin(2), *(epoch(number, 2) for number in range(1, 9))], storage)
+    delete_slots(storage, slots_below(storage, 7))
+    assert claim_slot(storage, asleep, epoch(1, 1), "late") is ClaimOutcome.LOST
+
+
 def test_a_slot_behind_one_that_was_won_in_vain_cannot_be_won_either() -> None:
     storage = stored([begin(1), epoch(1, 1)])
     one = read_history(storage)

@@ -78,7 +78,7 @@ class RunningAttempt:
         notes = dict(restored.sources) if restored is not None else {}
         self._sourcing = Sourcing(job, number, ports, notes, self._fail, plan_again=plan_again)
         self._commits = GlobalCommits(
-            job, number, options.lineage, ports, self.send_all, self._fail
+            job, number, options.lineage, ports, self.send_all, self._fail, lambda: claims.is_held
         )
         self._slowness = Slowness(job, options.snapshots.every_s)
         self._closing: Closing | None = None

@@ -12,6 +12,7 @@ from mainstay.runtime.coordinator.epoch_history import EpochHistory
 from mainstay.runtime.coordinator.epochs import EpochRecord
 from mainstay.runtime.ports import Ports
 from mainstay.runtime.status import AttemptRecord, Failure
+from mainstay.snapshot.history import Ended
 
 MOST_ATTEMPTS = 1000
 """How many attempts a leader remembers, beside its first."""
@@ -74,6 +75,14 @@ class Chronicle:
                 f"epoch {epoch}, with which it halted, holds {rows:,} in-flight rows; "
                 "they are processed first when the job goes on from it"
             )
+
+    def ended_elsewhere(self, ended: Ended) -> None:
+        """The job has come to its end under the leader before this one."""
+        why = f": {ended.reason}" if ended.reason else ""
+        self.report = (
+            f"{ended.how} in attempt {ended.attempt}, under the process that led the job before"
+            f"{why}; nothing was left to do here",
+        )
 
     def had_finished(self, report: tuple[str, ...], epochs: Sequence[EpochRecord]) -> None:
         """The job had finished before, and there is nothing new to read."""

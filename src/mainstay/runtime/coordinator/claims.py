@@ -3,6 +3,9 @@
 Winning a slot is the commit, and what the slot names must be durable before it is tried for. While
 it is unknown whether a claim was won nothing else may be decided, so an undecided claim is asked
 again until it is known, and there is never more than one.
+
+While a leader doubts that it leads, it holds its claims: it tries for no slot, and what it has won
+meanwhile is told when the doubt is over.
 """
 
 from __future__ import annotations
@@ -38,6 +41,9 @@ class Claims:
         self._token = token
         self._lost = lost
         self._again: tuple[float, Callable[[], None]] | None = None
+        self.is_held = False
+        """Whether this leader doubts that it leads."""
+        self._won_in_doubt: list[Callable[[], None]] = []
 
     @property
     def history(self) -> History:
@@ -50,8 +56,16 @@ class Claims:
 
     @property
     def is_settled(self) -> bool:
-        """Whether the history is all that this leader has claimed: nothing is under way."""
-        return not self._is_busy
+        """Whether the history is all that this leader has claimed, and it may claim more."""
+        return not self._is_busy and not self.is_held
+
+    def hold(self, is_held: bool) -> None:
+        """Claim nothing from now on, or go on where it was held."""
+        self.is_held = is_held
+        if not is_held:
+            won, self._won_in_doubt = self._won_in_doubt, []
+            for tell in won:
+                tell()
 
     def commit(
         self,
@@ -92,15 +106,24 @@ class Claims:
         history, token, storage = self.history, self._token(), self._ports.storage
 
         def ask() -> None:
+            if self.is_held:
+                self._again = (self._ports.clock.monotonic(), ask)
+                return
             self._ports.background.submit(
                 lambda: claim_slot(storage, history, record, token), decided, undecided
             )
 
         def decided(outcome: ClaimOutcome) -> None:
-            self._is_busy = False
             if outcome is ClaimOutcome.LOST:
+                self._is_busy = False
                 self._lost(history.next_slot)
-                return
+            elif self.is_held:
+                self._won_in_doubt.append(has_won)
+            else:
+                has_won()
+
+        def has_won() -> None:
+            self._is_busy = False
             self.history = history.with_record(record, token)
             self._old_slots.won(self.history.next_slot)
             won()
@@ -119,9 +142,9 @@ class Claims:
         self._is_busy = True
 
     def tick(self, now: float) -> None:
-        if self._again is not None and now >= self._again[0]:
+        if self._again is not None and not self.is_held and now >= self._again[0]:
             ask, self._again = self._again[1], None
             ask()
 
     def deadline(self) -> float | None:
-        return None if self._again is None else self._again[0]
+        return None if self._again is None or self.is_held else self._again[0]

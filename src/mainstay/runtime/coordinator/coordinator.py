@@ -29,23 +29,27 @@ from mainstay.runtime.coordinator.claims import Claims
 from mainstay.runtime.coordinator.closing import Ending, How
 from mainstay.runtime.coordinator.cluster import Cluster
 from mainstay.runtime.coordinator.execution import Execution
-from mainstay.runtime.coordinator.farewell import Farewell
+from mainstay.runtime.coordinator.farewell import PATIENCE_S, SHARED_PATIENCE_S, Farewell
 from mainstay.runtime.coordinator.requests import Requests
 from mainstay.runtime.coordinator.restart import (
     NOT_HEALED,
     Restarts,
+    error_elsewhere,
     error_of_job,
     is_healed_by_restart,
+    is_of_process,
 )
 from mainstay.runtime.coordinator.starting import (
     Decision,
     NothingNew,
+    Over,
     Refused,
     Replaced,
     Start,
     Starting,
     Unreadable,
 )
+from mainstay.runtime.coordinator.succession import Succession
 from mainstay.runtime.messages import Attempt, WorkerFailed
 from mainstay.runtime.options import JobOptions
 from mainstay.runtime.ports import Ports
@@ -61,8 +65,8 @@ MOST_REASON = 2000
 class Coordinator:
     """Runs one job as one leader, for one term.
 
-    ``succeeds``: another leader may have run the job before, so that where there is a history the
-    job goes on from its latest epoch, whatever the user asked for at its start.
+    ``succession`` says what it takes over from leaders before it, whatever the user asked for at
+    the start of its process.
     """
 
     def __init__(
@@ -72,8 +76,7 @@ class Coordinator:
         ports: Ports,
         cluster: Cluster,
         tokens: Callable[[], str],
-        *,
-        succeeds: bool = False,
+        succession: Succession | None = None,
     ) -> None:
         self.status = Status.STARTING
         self.error: Exception | None = None
@@ -87,10 +90,13 @@ class Coordinator:
         self._ports = ports
         self._leader = tokens()
         self._claims = Claims(ports, options.snapshots, tokens, self._lost)
-        self._farewell = Farewell(self._claims, ports.clock)
+        succession = succession or Succession()
+        patience_s = SHARED_PATIENCE_S if succession.is_shared else PATIENCE_S
+        self._farewell = Farewell(self._claims, ports.clock, patience_s)
         self._owns_log = False
         self._restarts = Restarts(options.restart, self._claims)
-        self._starting = Starting(ports, self._on_decision, succeeds=succeeds)
+        self._is_shared = succession.is_shared
+        self._starting = Starting(ports, self._on_decision, succession)
         self._ended_how = ""
         self.requests = Requests(ports, options.name)
         self.savepoint = self.requests.savepoint
@@ -151,6 +157,12 @@ class Coordinator:
             name = self._options.name
             self._replaced(f"this process does not lead job {name!r} any more, and has stopped it")
 
+    def doubt(self, is_doubted: bool) -> None:
+        """While it is not sure that this process leads, claim nothing and commit nothing."""
+        self._claims.hold(is_doubted)
+        if not is_doubted and self.execution.attempt is not None:
+            self.execution.attempt.commit_next()
+
     def _stop(self, reason: str) -> bool:
         """End the workers; False if the job was over, but for the closing of functions at most."""
         self.execution.hurry()
@@ -160,6 +172,16 @@ class Coordinator:
         return True
 
     # ------------------------------------------------------------ what it is asked
+
+    @property
+    def job(self) -> JobSpec:
+        """The job at the parallelism that it has now."""
+        return self._job
+
+    @property
+    def _is_left_to_others(self) -> bool:
+        """Whether the job has failed on account of this process, and another may go on with it."""
+        return self._is_shared and self.error is not None and is_of_process(self.error)
 
     @property
     def is_done(self) -> bool:
@@ -178,8 +200,11 @@ class Coordinator:
             return
         match decision:
             case Start():
+                self._job = decision.job
                 won = partial(self._begun, decision)
-                self.execution.begin(decision, self._leader, self._job, won, self._try_again)
+                self.execution.begin(decision, self._leader, won, self._try_again)
+            case Over(ended):
+                self._end_as(ended)
             case NothingNew(news):
                 self.chronicle.had_finished(news.report, news.epochs)
                 self._end(Status.FINISHED)
@@ -256,6 +281,13 @@ class Coordinator:
         following = self._claims.history.next_attempt
         self.chronicle.will_try_again(error, at, following, self.last_epoch)
 
+    def _end_as(self, ended: Ended) -> None:
+        """The job has ended under another leader: it has ended here, and nothing is done for it."""
+        self.chronicle.ended_elsewhere(ended)
+        if ended.how == Status.FAILED.value:
+            self.error = error_elsewhere(self._options.name, ended.reason)
+        self._end(Status(ended.how))
+
     def _lost(self, slot: int) -> None:
         """Someone else took the slot. Before this leader has begun, it looks again and tries."""
         self._owns_log = False
@@ -269,7 +301,8 @@ class Coordinator:
         self.execution.stop("another leader took over", is_released=False)
         self._replaced(
             f"another driver has taken over job {self._options.name!r} (slot {slot} of the commit "
-            "log is its), so this one stops. Run one driver for each snapshot directory."
+            "log is its), so this one stops. Run one driver for each snapshot directory, or "
+            "several with ha=HighAvailability()."
         )
 
     def _replaced(self, what: str) -> None:
@@ -290,7 +323,7 @@ class Coordinator:
         self._restarts.at = None
         self.chronicle.setback = None
         self.status = status
-        if self._owns_log and status is not Status.FINISHED:
+        if self._owns_log and status is not Status.FINISHED and not self._is_left_to_others:
             reason = "" if self.error is None else str(self.error)[:MOST_REASON]
             attempt, at = self.attempts[-1].attempt, self._ports.clock.wall()
             self._farewell.say(Ended(status.value, attempt, at, reason))

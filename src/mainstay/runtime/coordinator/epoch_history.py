@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import asdict, fields, replace
 
 from mainstay.runtime.coordinator.epochs import EpochRecord
+from mainstay.runtime.messages import Epoch
 from mainstay.runtime.ports import Ports
-from mainstay.snapshot.statistics import EpochStatistics, write_statistics
+from mainstay.runtime.status import EpochStatus
+from mainstay.snapshot.commitlog import read_history
+from mainstay.snapshot.statistics import EpochStatistics, read_statistics, write_statistics
+from mainstay.snapshot.storage import Storage
 
 MOST_RECORDS = 1000
 MOST_DETAILED = 64
@@ -54,6 +58,31 @@ class EpochHistory:
         self._ports.background.submit(
             lambda: write_statistics(storage, chunk), lambda _: None, failed
         )
+
+
+def record_of(statistics: EpochStatistics) -> EpochRecord:
+    """An epoch as its statistics tell of it, without the figures of subtasks."""
+    names = {field.name for field in fields(EpochRecord)}
+    known = {name: value for name, value in asdict(statistics).items() if name in names}
+    return EpochRecord(**{**known, "status": EpochStatus(known["status"])})
+
+
+def past_epochs(storage: Storage) -> list[EpochRecord]:
+    """The epochs of earlier leaders, oldest first, as statistics and the log have them.
+
+    A leader that dies takes its last statistics with it; the log knows its newest epochs.
+    """
+    found = {(each.epoch, each.attempt): record_of(each) for each in read_statistics(storage)}
+    for epoch in read_history(storage).epochs:
+        unknown = EpochRecord(
+            epoch=Epoch(epoch.epoch),
+            attempt=epoch.attempt,
+            status=EpochStatus.COMPLETE,
+            triggered_at=0.0,
+            reason="of an earlier leader, which took its figures with it",
+        )
+        found.setdefault((epoch.epoch, epoch.attempt), unknown)
+    return [found[key] for key in sorted(found)][-MOST_RECORDS:]
 
 
 def _statistics_of(record: EpochRecord) -> EpochStatistics:

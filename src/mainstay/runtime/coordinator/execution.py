@@ -54,14 +54,13 @@ class Execution:
         self,
         start: Start,
         leader: str,
-        job: JobSpec,
         won: Callable[[Begin], None],
         failed: Callable[[Exception], None],
     ) -> None:
         """Claim the slot of the next attempt."""
         self._claims.history = start.history
         used = self.attempt.book.next_epoch if self.attempt is not None else 1
-        begin = start.begin(leader, job, self._options, used, self._ports.clock.wall())
+        begin = start.begin(leader, self._options, used, self._ports.clock.wall())
         self._claims.claim(begin, lambda: won(begin), failed)
 
     def launch(self, begin: Begin, start: Start, job: JobSpec, owner: Owner) -> None:

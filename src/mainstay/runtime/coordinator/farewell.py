@@ -1,7 +1,8 @@
 """Farewell: what a leader says in the log when it ends a job that has not finished.
 
-It tells people, and the commands they use, whether the job was stopped, has failed or was
-cancelled. Nothing depends on it, so a storage that does not answer is not waited for long.
+It tells people, the commands they use, and drivers on standby whether the job was stopped, has
+failed or was cancelled. No row depends on it, so a storage that does not answer is not waited for
+long.
 """
 
 from __future__ import annotations
@@ -11,14 +12,17 @@ from mainstay.runtime.ports import Clock
 from mainstay.snapshot.history import Ended
 
 PATIENCE_S = 3.0
+SHARED_PATIENCE_S = 30.0
+"""With drivers on standby: without it, one of them would run the job on."""
 
 
 class Farewell:
     """Notes the end of a job, once no other claim is under way."""
 
-    def __init__(self, claims: Claims, clock: Clock) -> None:
+    def __init__(self, claims: Claims, clock: Clock, patience_s: float = PATIENCE_S) -> None:
         self._claims = claims
         self._clock = clock
+        self._patience_s = patience_s
         self._to_say: Ended | None = None
         self._until: float | None = None
 
@@ -29,7 +33,7 @@ class Farewell:
 
     def say(self, ended: Ended) -> None:
         self._to_say = ended
-        self._until = self._clock.monotonic() + PATIENCE_S
+        self._until = self._clock.monotonic() + self._patience_s
         self._claim_if_free()
 
     def over(self) -> None:

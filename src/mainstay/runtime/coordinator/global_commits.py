@@ -5,7 +5,8 @@ its handles are committed, oldest epoch first and one epoch at a time; then the 
 notified, and forget them. A failed commit is tried again until it works: whether it was done is
 unknown, and doing it again is always right. After a recovery the restored manifest's handles are
 committed before any others. Every sink, global or not, learns once per attempt what the restored
-epoch holds, so that it can undo everything else.
+epoch holds, so that it can undo everything else. A leader that doubts whether it leads has nothing
+committed or recovered.
 """
 
 from __future__ import annotations
@@ -62,7 +63,9 @@ class GlobalCommits:
         ports: Ports,
         tell: Callable[[Any], None],
         failed: Callable[[Exception], None],
+        is_held: Callable[[], bool] = lambda: False,
     ) -> None:
+        self._is_held = is_held
         self._attempt = attempt
         self._lineage = lineage
         self._ports = ports
@@ -91,7 +94,8 @@ class GlobalCommits:
                 self._commit_next(uid, queue)
 
     def _commit_next(self, uid: str, queue: _Queue) -> None:
-        if queue.is_busy or queue.retry.is_waiting or not queue.waiting:
+        is_free = not queue.is_busy and not queue.retry.is_waiting
+        if not is_free or not queue.waiting or self._is_held():
             return
         queue.is_busy = True
         queue.retry.began(self._ports.clock.monotonic())
@@ -131,10 +135,12 @@ class GlobalCommits:
 
     def tick(self, now: float) -> None:
         for uid, queue in self._queues.items():
-            if queue.retry.is_due(now):
+            if not self._is_held() and (queue.retry.is_due(now) or not queue.retry.is_waiting):
                 self._commit_next(uid, queue)
 
     def deadline(self) -> float | None:
+        if self._is_held():
+            return None
         times = (queue.retry.at for queue in self._queues.values())
         return min((time for time in times if time is not None), default=None)
 

@@ -9,11 +9,12 @@ be restored is checked all the same.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime, timezone
 
 from mainstay.errors import DamagedFileError
 from mainstay.runtime.connector import UNAVAILABLE, Json, Source
+from mainstay.runtime.coordinator.epoch_history import record_of
 from mainstay.runtime.coordinator.epochs import EpochRecord
 from mainstay.runtime.coordinator.sourcing import refused
 from mainstay.runtime.coordinator.splits import SplitBook
@@ -93,9 +94,7 @@ def _epochs(storage: Storage, manifest: Manifest) -> tuple[EpochRecord, ...]:
         known = []  # nothing depends on them
     if not any(each.epoch == manifest.epoch for each in known):
         return (_record(manifest),)
-    names = {field.name for field in fields(EpochRecord)}
-    kept = ({n: value for n, value in asdict(each).items() if n in names} for each in known)
-    return tuple(EpochRecord(**{**each, "status": EpochStatus(each["status"])}) for each in kept)
+    return tuple(map(record_of, known))
 
 
 def _record(manifest: Manifest) -> EpochRecord:

@@ -153,6 +153,18 @@ def is_healed_by_restart(error: Exception, *, is_first: bool) -> bool:
     return not (error.is_final or (is_first and error.is_final_at_start))
 
 
+def is_of_process(error: Exception) -> bool:
+    """Whether it lies with this process alone, so that another one may run the job on."""
+    cause = error.original if isinstance(error, JobFailedError) and error.original else error
+    return isinstance(cause, MainstayError) and cause.is_of_process
+
+
+def error_elsewhere(job: str, reason: str) -> Exception:
+    """What a job has failed with under another leader, for people."""
+    why = reason or "it has not said why"
+    return JobFailedError(f"job {job!r} has failed in the process that led it before: {why}")
+
+
 def error_of_job(job: str, error: Exception) -> Exception:
     """What a job has failed with, for people: an error that names the job."""
     if isinstance(error, _SHOWN_AS_IT_IS):

@@ -1,8 +1,9 @@
 """Starting: what the next attempt of a job starts from, as the log, the user and the state have it.
 
-The log and a manifest are read in the background, and what follows from them is said as one of five
+The log and a manifest are read in the background, and what follows from them is said as one of six
 decisions. Until a leader has begun an attempt, what counts is what the user asked for; from then on
-it is the latest epoch. A leader that succeeds another one goes on from the latest epoch as well.
+it is the latest epoch. A leader that succeeds another one goes on from the latest epoch as well,
+and from what the job has come to.
 """
 
 from __future__ import annotations
@@ -16,24 +17,29 @@ from mainstay.runtime.coordinator.loading import Loaded, choose_first, choose_la
 from mainstay.runtime.coordinator.news import News, look_for_news
 from mainstay.runtime.coordinator.origin import place_of, without_handles
 from mainstay.runtime.coordinator.recovery import RestorePlan, plan_restore
+from mainstay.runtime.coordinator.succession import Succession
 from mainstay.runtime.options import JobOptions
 from mainstay.runtime.ports import Ports
 from mainstay.runtime.spec import JobSpec
-from mainstay.snapshot.history import Begin, EpochCommitted, History
+from mainstay.snapshot.history import Begin, Ended, EpochCommitted, History
 from mainstay.snapshot.manifest import Manifest
 from mainstay.state.keygroups import HASH_ID
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """The job can start: from a manifest, which is that of an origin if there is one, or fresh."""
+    """The job can start: from a manifest, which is that of an origin if there is one, or fresh.
+
+    ``job`` is the job at the parallelism that it goes on with.
+    """
 
     history: History
     manifest: Manifest | None
     origin: str | None
     plan: RestorePlan
+    job: JobSpec
 
-    def begin(self, leader: str, job: JobSpec, options: JobOptions, used: int, at: float) -> Begin:
+    def begin(self, leader: str, options: JobOptions, used: int, at: float) -> Begin:
         """What an attempt that starts from this says in the log; ``used`` epochs are not free."""
         history, manifest = self.history, self.manifest
         if self.origin is not None and manifest is not None:
@@ -46,7 +52,7 @@ class Start:
             restored_from=manifest.epoch if manifest is not None and is_own else None,
             lineage=_lineage(history, leader, options),
             job=options.name,
-            max_parallelism=job.max_parallelism,
+            max_parallelism=self.job.max_parallelism,
             hash_id=HASH_ID,
             # Numbers that were triggered are not used again, even if nothing came of them.
             next_epoch=max(history.next_epoch, used),
@@ -73,6 +79,13 @@ class NothingNew:
 
 
 @dataclass(frozen=True, slots=True)
+class Over:
+    """The job has come to its end under the leader before this one."""
+
+    ended: Ended
+
+
+@dataclass(frozen=True, slots=True)
 class Refused:
     """No restart heals this. ``has_vanished``: there is no log any more to note it in."""
 
@@ -94,18 +107,18 @@ class Replaced:
     slot: int
 
 
-Decision: TypeAlias = "Start | NothingNew | Refused | Unreadable | Replaced"
+Decision: TypeAlias = "Start | NothingNew | Over | Refused | Unreadable | Replaced"
 
 
 class Starting:
     """Finds out what to start from. Remembers which epochs are damaged."""
 
     def __init__(
-        self, ports: Ports, decided: Callable[[Decision], None], *, succeeds: bool = False
+        self, ports: Ports, decided: Callable[[Decision], None], succession: Succession
     ) -> None:
         self._ports = ports
         self._decided = decided
-        self._succeeds = succeeds
+        self._succession = succession
         self._damaged: set[int] = set()
         self._job: JobSpec
         self._options: JobOptions
@@ -134,10 +147,10 @@ class Starting:
     def _load(self) -> None:
         storage, damaged = self._ports.storage, frozenset(self._damaged)
         restore, open_place = self._options.restore, self._ports.open
-        has_begun, succeeds = self._leader is not None, self._succeeds
+        has_begun, succession = self._leader is not None, self._succession
 
         def choose(history: History) -> EpochCommitted | None:
-            if has_begun or (succeeds and history.last_begin is not None):
+            if has_begun or succession.succeeds(history):
                 return choose_latest(history, damaged)
             return choose_first(history, restore, damaged, storage)
 
@@ -149,6 +162,7 @@ class Starting:
 
     def _on_loaded(self, loaded: Loaded) -> None:
         begun, name = loaded.history.last_begin, self._options.name
+        ended = self._succession.end(loaded.history)
         if self._leader is not None and begun is None:
             # Starting from nothing would count everything again: a disk may just be unmounted.
             self._decided(Refused(_vanished(name), has_vanished=True))
@@ -157,6 +171,8 @@ class Starting:
             self._decided(Replaced(loaded.history.next_slot - 1))
         elif begun is not None and begun.job != name:
             self._decided(Refused(_other_job(begun.job, name)))
+        elif ended is not None and self._leader is None:
+            self._decided(Over(ended))
         elif loaded.damage is not None:
             self._skip_damaged(loaded)
         elif loaded.is_finished and self._leader is None:
@@ -213,13 +229,15 @@ class Starting:
         origin: str | None,
         news: tuple[str, ...] = (),
     ) -> None:
+        if self._leader is None:
+            self._job = self._succession.plan(self._job, history, manifest)
         try:
             plan = self._restore_plan(manifest, origin)
         except (RestoreError, GraphError) as error:
             self._decided(Refused(error))
             return
         plan = replace(plan, report=(*plan.report, *news))
-        self._decided(Start(history, manifest, origin, plan))
+        self._decided(Start(history, manifest, origin, plan, self._job))
 
     def _restore_plan(self, manifest: Manifest | None, origin: str | None) -> RestorePlan:
         if manifest is None:

@@ -21,7 +21,7 @@ from pyspark import BarrierTaskContext
 
 import mainstay
 from mainstay.drive.remote_worker import Bootstrap, RemoteWorker
-from mainstay.errors import SparkSetupError
+from mainstay.errors import SessionStoppedError
 from mainstay.spark.launch.reservations import Reservation
 from mainstay.spark.launch.session import is_local, is_stopped, slots
 from mainstay.transport.address import LOOPBACK
@@ -105,7 +105,7 @@ class SparkLauncher:
     def gone(self) -> Exception | None:
         if not is_stopped(self._session):
             return None
-        return SparkSetupError(
+        return SessionStoppedError(
             f"the Spark session was stopped under job {self._name!r}, and its workers with it. End "
             "the job (job.stop() or job.cancel()) before spark.stop(). To go on, start another "
             "session and the job again with restore='latest'."

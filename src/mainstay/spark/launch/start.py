@@ -9,6 +9,7 @@ from typing import Any
 from mainstay.drive.preflight import has_work
 from mainstay.drive.remote_job import RemoteJob
 from mainstay.drive.scaling import Scaling
+from mainstay.ha.election import Election
 from mainstay.runtime.options import (
     JobOptions,
     RestartOptions,
@@ -42,16 +43,19 @@ def start_on_spark(
     restore: RestoreOptions,
     tuning: Tuning | None = None,
     scaling: Scaling | None = None,
+    election: Election | None = None,
     ingests: Sequence[Ingest] = (),
 ) -> RemoteJob:
     """Start a job on a given session, on that of its DataFrames, or on a local one of its own.
 
-    Before that one is started, what can be known without it is looked at.
+    Before that one is started, what can be known without it is looked at. One of several drivers
+    has its session ready when it is elected, whatever there is to do by then.
     """
     options = JobOptions(name, name, snapshots, restart, restore, tuning or Tuning())
     location = shared(directory)
     own = session or _session_of(ingests)
-    if own is None and not is_spark_running() and not has_work(name, spec, location, restore):
+    may_wait = own is None and election is None and not is_spark_running()
+    if may_wait and not has_work(name, spec, location, restore):
         deferred = DeferredLauncher(lambda: _own_launcher(name, spec.workers))
         return RemoteJob(name, spec, options, location, deferred, scaling=scaling)
     own = own or local_session(spec.workers)
@@ -65,7 +69,9 @@ def start_on_spark(
         if scaling is not None:
             scaling = replace(scaling, check=_rescaling(own, reservation))
         if not ingests:
-            return RemoteJob(name, spec, options, location, launcher, scaling=scaling)
+            return RemoteJob(
+                name, spec, options, location, launcher, scaling=scaling, election=election
+            )
         return IngestingJob(name, spec, options, location, launcher, ingests, tasks, scaling)
     except BaseException:
         reservation.release()
