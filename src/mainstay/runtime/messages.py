@@ -134,10 +134,15 @@ class AbortEpoch:
 
 @dataclass(frozen=True, slots=True)
 class EpochComplete:
-    """The epoch is committed in the log; so is everything before it."""
+    """The epoch is committed in the log; so is everything before it.
+
+    While a savepoint of an earlier one is being written, ``saved`` is that one: state outside the
+    job must not be moved on beyond it.
+    """
 
     attempt: Attempt
     epoch: Epoch
+    saved: Epoch | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,9 @@ own or name files, where a segment says its format. What needs nothing newer is 
 STATE_FILE = "state"
 PARQUET = "parquet"
 CHECKPOINT = "checkpoint"
-"""Formats of segments: a state file, a file of a savepoint, a checkpoint of a local database."""
+EXTERNAL = "external"
+"""Formats of segments: a state file, a file of a savepoint, a checkpoint of a local database, what
+an external database holds."""
 PARQUET_SUFFIX = ".parquet"
 
 

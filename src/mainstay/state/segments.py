@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
 
 from mainstay.errors import RestoreError
-from mainstay.snapshot.manifest import CHECKPOINT, PARQUET, SegmentRef
+from mainstay.snapshot.manifest import CHECKPOINT, EXTERNAL, PARQUET, SegmentRef
 from mainstay.snapshot.savepoint_files import read_keyed
 from mainstay.snapshot.statefile import StateTable, open_state_file
 from mainstay.snapshot.storage import Storage
@@ -17,6 +17,7 @@ ReadOwn = Callable[[Storage, SegmentRef], Iterable[StateTable]]
 
 OWN_FORMATS: dict[str, str | ReadOwn] = {
     CHECKPOINT: "mainstay.state.backends.rocksdb.checkpoint:read_checkpoint",
+    EXTERNAL: "mainstay.state.backends.external.descriptor:read_external",
 }
 """What reads the bases that a backend writes in a format of its own: a function, or its name. A
 backend is imported when the first of its bases is read."""

@@ -45,6 +45,7 @@ class Owner:
     attempt: int
     groups: KeyGroupRange
     max_parallelism: int
+    lineage: str = ""
 
     @property
     def prefix(self) -> str:
@@ -78,7 +79,17 @@ class KeyedSubtask:
         self._context = context
         name = f"{safe_name(owner.uid)}-s{owner.subtask}-a{owner.attempt}"
         self.backend = settings.open(
-            Place(states, key, owner.groups, owner.max_parallelism, context, name)
+            Place(
+                states,
+                key,
+                owner.groups,
+                owner.max_parallelism,
+                context,
+                name,
+                owner.uid,
+                owner.lineage,
+                owner.attempt,
+            )
         )
         self._spills = 0
         self._compactions = 0
@@ -97,6 +108,12 @@ class KeyedSubtask:
         self.chain.add(segment)
         self.backend.frozen_as(segment.id)
         return segment
+
+    def cut(self, epoch: int) -> tuple[Segment, ...]:
+        """Freeze what has changed for an epoch; the chain that the epoch consists of."""
+        self.freeze(f"e{epoch}")
+        self.backend.on_cut(epoch)
+        return self.chain.segments
 
     def spill(self) -> Segment | None:
         """Freeze the active segment before its epoch ends, if it has grown too large.
@@ -175,7 +192,10 @@ class KeyedSubtask:
     def _compaction(self, storage: Storage) -> Work | None:
         """The compaction that is due; None if none is, or the backend makes the base itself."""
         assert self._longest_due is not None
-        refs, to_base = self.chain.begin_compaction(self._longest_due, self.backend.not_absorbed)
+        backend = self.backend
+        refs, to_base = self.chain.begin_compaction(
+            self._longest_due, backend.not_absorbed, is_whole=backend.has_own_bases
+        )
         self._longest_due = None
         if not refs:
             return None

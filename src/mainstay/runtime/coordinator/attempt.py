@@ -62,6 +62,9 @@ class Owner(Protocol):
     def committed(self, place: FileRef, manifest: Manifest, *, is_last: bool) -> None:
         """An epoch is in the log; the attempt ends with it if it is the last."""
 
+    def saved_epoch(self) -> Epoch | None:
+        """The first epoch of which a savepoint is being written; None if there is none."""
+
     def ended(self, ending: Ending) -> None:
         """The attempt is over."""
 
@@ -322,7 +325,7 @@ class RunningAttempt:
             return
         for older in subsumed:
             self.send_all(AbortEpoch(self.number, older.epoch))
-        self.send_all(EpochComplete(self.number, pending.epoch))
+        self.send_all(EpochComplete(self.number, pending.epoch, self._owner.saved_epoch()))
         self._commits.epoch_complete(manifest)
         self._sourcing.epoch_complete(manifest)
         if self._loops.is_ended_by(manifest):

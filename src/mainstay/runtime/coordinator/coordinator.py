@@ -283,6 +283,9 @@ class Coordinator:
         pinned = self._requests.savepoints.pinned()
         self._housekeeping.committed(place, manifest, self._attempt.book.pending_files(), pinned)
 
+    def saved_epoch(self) -> Epoch | None:
+        return self._requests.savepoints.saved_epoch()
+
     def ended(self, ending: Ending) -> None:
         self.chronicle.troubles.extend(ending.troubles)
         match ending:

@@ -178,11 +178,11 @@ class Task:
             self.channels.drop(epoch)
         self._durability.abort(epoch)
 
-    def on_complete(self, epoch: Epoch) -> None:
+    def on_complete(self, epoch: Epoch, saved: Epoch | None = None) -> None:
         if self.channels is not None:
             self.channels.finished(epoch)
         for member in self.members:
-            member.on_complete(epoch, self._longest_chain)
+            member.on_complete(epoch, saved, self._longest_chain)
 
     # ------------------------------------------------------------ how it stands
 

@@ -21,7 +21,8 @@ SLICE_ROWS = 2048
 class CurrentBackend:
     """The keyed state of one subtask of one operator. Reads never look at segments."""
 
-    is_large = is_full = is_busy = False
+    is_large = is_full = is_busy = is_remote = has_own_bases = False
+    trouble: Exception | None = None
     not_absorbed: frozenset[str] = frozenset()
 
     def __init__(self, tables: Tables) -> None:
@@ -31,6 +32,9 @@ class CurrentBackend:
 
     def prefetch(self, keys: Sequence[Any]) -> None:
         """Everything is where it is read."""
+
+    def read_ahead(self, keys: Sequence[Any]) -> Work | None:
+        return None
 
     def relieve(self) -> None:
         """Nothing grows in one piece."""
@@ -42,6 +46,9 @@ class CurrentBackend:
 
     def frozen_as(self, segment: str) -> None:
         """Reads never look at segments."""
+
+    def on_cut(self, epoch: int) -> None:
+        """Nothing waits for an epoch."""
 
     def encode(self, frozen: Frozen) -> Iterator[list[StateTable]]:
         return self.tables.encode(frozen)

@@ -67,6 +67,9 @@ class Checkpoint:
 class RocksBackend:
     """The keyed state of one subtask of one operator, in a database of its own."""
 
+    is_remote = has_own_bases = False
+    trouble: Exception | None = None
+
     def __init__(self, place: Place, disk: Disk) -> None:
         self.key = place.key
         self.groups = place.groups
@@ -96,6 +99,9 @@ class RocksBackend:
         """Load in bulk what a batch with these keys is about to read."""
         for table in self.tables.values():
             table.prefetch(keys)
+
+    def read_ahead(self, keys: Sequence[Any]) -> Work | None:
+        return None
 
     def freeze(self) -> Frozen:
         """Take the active segment away; ``frozen_as`` says which segment of the chain it is."""
@@ -154,6 +160,9 @@ class RocksBackend:
         for generation in self._waiting:
             if generation.segment == segment:
                 generation.tables = tables
+
+    def on_cut(self, epoch: int) -> None:
+        """The database follows segments, not epochs."""
 
     def on_complete(self, epoch: int) -> None:
         """The database follows segments, not epochs."""
