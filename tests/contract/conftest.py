@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from mainstay.connectors.postgres.states.settings import Postgres
 from mainstay.runtime.deployment import RestoredState
 from mainstay.runtime.operators.base import Operator
 from mainstay.runtime.spec import KeySpec, OperatorSpec
@@ -32,6 +33,7 @@ from mainstay.state.values import ValueType
 from mainstay.testing.memory_disk import MemoryRocksSettings
 from mainstay.testing.memory_store import MemoryStoreSettings
 from tests.contract.sqlite_backend import SqliteSettings
+from tests.services.postgres import name_of
 
 # Hundreds of databases are opened, and a real disk would be waited for most of the time.
 MEMORY_DISK = "/dev/shm/mainstay-tests" if os.access("/dev/shm", os.W_OK) else None
@@ -267,12 +269,25 @@ class OpenBackend:
         return self.restore(states, [epoch], key=key, rewrite=rewrite)[0]
 
 
-@pytest.fixture(params=list(IMPLEMENTATIONS))
-def open_backend(request: pytest.FixtureRequest) -> Iterator[OpenBackend]:
-    settings = IMPLEMENTATIONS[request.param]
+POSTGRES = pytest.param(
+    "postgres", marks=[pytest.mark.services, pytest.mark.xdist_group("postgres")]
+)
+
+
+def settings_of(name: str, request: pytest.FixtureRequest) -> BackendSettings:
+    """The settings of an implementation, over a server that no other test has written to."""
+    if name == "postgres":
+        dsn = request.getfixturevalue("dsn")
+        return Postgres(dsn, cache="1MiB", schema=f"states {name_of(dsn)}")
+    settings = IMPLEMENTATIONS[name]
     if isinstance(settings, MemoryStoreSettings):
         settings.fresh()
-    opening = OpenBackend(settings)
+    return settings
+
+
+@pytest.fixture(params=[*IMPLEMENTATIONS, POSTGRES])
+def open_backend(request: pytest.FixtureRequest) -> Iterator[OpenBackend]:
+    opening = OpenBackend(settings_of(request.param, request))
     yield opening
     for member in opening.opened:
         member.release()

@@ -64,9 +64,8 @@ class MemoryStoreSettings:
     faults: int = 0
 
     def open(self, place: Place) -> KeyedBackend:
-        return ExternalBackend(
-            place, Remote(MemoryStore(self.server(), self.name), self.part_bytes)
-        )
+        store = MemoryStore(self.server(), self.name)
+        return ExternalBackend(place, Remote(store, lambda: self.part_bytes))
 
     def server(self) -> MemoryServer:
         """The server of this name, which is made when it is asked for first."""
@@ -90,12 +89,16 @@ class MemoryStore:
         self.server = server
         self.name = f"memory:{name}"
 
-    def fence(self, tables: TableSet, attempt: int, states: Sequence[StateColumns]) -> None:
+    def fence(
+        self, tables: TableSet, attempt: int, states: Sequence[StateColumns], *, is_known: bool
+    ) -> None:
         self._answer()
         owner = (tables.lineage, tables.uid)
         if self.server.admitted.get(owner, 0) > attempt:
             raise self._fenced(tables, attempt)
         self.server.admitted[owner] = attempt
+        if is_known:
+            self._check_there(tables)
         found = self.server.tables.setdefault(tables, {})
         for state in states:
             found.setdefault(state.name, {})

@@ -14,7 +14,7 @@ it.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +29,7 @@ from mainstay.state.backends.external.changes import changes_in, noted
 from mainstay.state.backends.external.descriptor import (
     Descriptor,
     check_not_ahead,
+    check_not_behind,
     descriptor_of,
     is_external,
     state_columns,
@@ -53,7 +54,7 @@ class Remote:
     """A database, and what one backend may keep of its rows in memory."""
 
     store: Store
-    part_bytes: int
+    part_bytes: Callable[[], int]
 
 
 class ExternalBackend:
@@ -62,7 +63,7 @@ class ExternalBackend:
     is_remote = has_own_bases = True
 
     def __init__(self, place: Place, remote: Remote) -> None:
-        self.place, self.store, self._part_bytes = place, remote.store, remote.part_bytes
+        self.place, self.store, self._remote = place, remote.store, remote
         infos = [stored_info(info) for info in place.states]
         tables = {
             info.name: TABLES[info.kind](info, place.key, 0, place.max_parallelism)
@@ -148,6 +149,10 @@ class ExternalBackend:
         """Segments stay in the chain, and are applied when a later epoch is committed."""
 
     # ------------------------------------------------------------ memory
+
+    @property
+    def _part_bytes(self) -> int:
+        return self._remote.part_bytes()
 
     def _active_bytes(self) -> int:
         return sum(table.weight * table.row_bytes for table in self.tables.values())
@@ -244,8 +249,8 @@ class ExternalBackend:
             applied = self.store.applied(self.set, self.place.groups)
             check_not_ahead(self.set, self.place.groups, (), {}, applied)
 
-    def _fence(self) -> None:
-        self.store.fence(self.set, self.place.attempt, self.states)
+    def _fence(self, *, is_known: bool = False) -> None:
+        self.store.fence(self.set, self.place.attempt, self.states, is_known=is_known)
         self._is_admitted = True
 
     def _drop(self, number: int) -> None:
@@ -277,8 +282,10 @@ class ExternalBackend:
         if found:
             self.set = found[0].tables
         self._attach()
-        self._fence()
+        self._fence(is_known=bool(found))
         applied = self.store.applied(self.set, self.place.groups)
+        for ref, each in zip(bases, found, strict=True):
+            check_not_behind(each, KeyGroupRange(ref.first_group, ref.last_group), applied)
         epochs = {ref.id: each.epoch for ref, each in zip(bases, found, strict=True)}
         check_not_ahead(self.set, self.place.groups, start.chain, epochs, applied)
         known: list[Descriptor | Applied] = [*found, *applied]
@@ -297,11 +304,6 @@ class ExternalBackend:
             raise RestoreError(
                 f"the {self.set} is described as that of operator {found.uid!r} of another job "
                 f"({found.lineage}). Start from a savepoint of that job."
-            )
-        if found.store != self.store.name:
-            raise RestoreError(
-                f"the {self.set} is in {found.store}, and this job keeps its state in "
-                f"{self.store.name}. Name that database again, or start from a savepoint."
             )
 
     def _take_over(

@@ -127,6 +127,17 @@ def check_not_ahead(
             )
 
 
+def check_not_behind(found: Descriptor, groups: KeyGroupRange, applied: Sequence[Applied]) -> None:
+    """Refuse a database that lacks what it had when a base was made: it was set back."""
+    there = [row.number for row in applied if any(group in groups for group in row.groups)]
+    if found.epoch and max(there, default=0) < found.number:
+        raise RestoreError(
+            f"the {found.tables} is in {found.store}, which has lost what it had acknowledged up "
+            f"to epoch {found.epoch}: was it restored from a copy, or did a replica take over? "
+            "Bring its newest state back, or start from a savepoint."
+        )
+
+
 def _groups(ref: SegmentRef) -> KeyGroupRange:
     return KeyGroupRange(ref.first_group, ref.last_group)
 

@@ -6,17 +6,32 @@ cell comes from. What was not is read at once, which the loop waits for; it is c
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
+from typing import TypeVar
 
 from mainstay.state.backends.external.changes import GROUP_BYTES, key_of
-from mainstay.state.backends.external.store import PART, Store, Stored, TableSet
+from mainstay.state.backends.external.store import PART, Store, StoreAwayError, Stored, TableSet
 from mainstay.state.backends.rocksdb.cells import LENGTH
 from mainstay.state.backends.rocksdb.lists import GENERATION
 from mainstay.state.backends.rocksdb.rows import PREFIX
 from mainstay.state.keygroups import KeyGroupRange
 
 Rows = Mapping[bytes, list[tuple[bytes, bytes]]]
+Found = TypeVar("Found")
+TRIES = 20
+"""How often a database that does not answer is asked while the loop waits for it."""
+
+
+def patiently(read: Callable[[], Found]) -> Found:
+    """What the loop cannot go on without is asked for a few times. A database that is away lets
+    its caller wait a little."""
+    for _ in range(TRIES - 1):
+        try:
+            return read()
+        except StoreAwayError:
+            continue
+    return read()
 
 
 class RemoteTable:
@@ -52,7 +67,7 @@ class RemoteTable:
         if not missing:
             return self._ready
         self.single_reads += 1
-        return {**self._ready, **self.read(missing)}
+        return {**self._ready, **patiently(lambda: self.read(missing))}
 
     # ------------------------------------------------------------ what a database does
 
@@ -71,7 +86,7 @@ class RemoteTable:
         if k in self._known:
             return dict(self._ready.get(k, ())).get(s)
         self.single_reads += 1
-        return self._store.read_entry(self.tables, self._state, k, s)
+        return patiently(lambda: self._store.read_entry(self.tables, self._state, k, s))
 
     def _cell(self, rows: Sequence[tuple[bytes, bytes]]) -> bytes:
         if self._kind != "list":

@@ -137,10 +137,13 @@ class Store(Protocol):
     def name(self) -> str:
         """What descriptors call this database; without a secret."""
 
-    def fence(self, tables: TableSet, attempt: int, states: Sequence[StateColumns]) -> None:
+    def fence(
+        self, tables: TableSet, attempt: int, states: Sequence[StateColumns], *, is_known: bool
+    ) -> None:
         """Admit an attempt, refuse those before it from now on, and make tables that are missing.
 
-        Raises ``FencedError`` where a later one was admitted.
+        Raises ``FencedError`` where a later one was admitted, and ``RestoreError`` where tables
+        that an epoch names are not there at all.
         """
 
     def applied(self, tables: TableSet, groups: KeyGroupRange) -> list[Applied]:
