@@ -26,6 +26,7 @@ from mainstay.state.accumulating import accumulating
 from mainstay.state.aggregates import Aggregate, aggregation_of
 from mainstay.state.backends.heap.columns import HeapColumns
 from mainstay.state.grouping import Grouper
+from mainstay.state.stored_key import StoredKey
 from mainstay.state.values import ValueType
 
 ROWS = 8_000_000
@@ -111,7 +112,7 @@ def _part_costs(size: Size, keys: int) -> dict[str, float]:
     distinct = column.take(pa.array(groups.rows))
     partials = [part.first_partials(orders) for part in parts]
     combined = [part.combine(c, groups) for part, c in zip(parts, partials, strict=True)]
-    dense, hashed = (HeapColumns(aggregation.state(), key) for _ in range(2))
+    dense, hashed = (HeapColumns(aggregation.state(), StoredKey.of(key)) for _ in range(2))
     far = spread.column("key").take(pa.array(groups.rows))
     partitioner = ByKeyGroup(KeySpec((0,), key, ("key",)), 2, 128)
     ways: dict[str, Callable[[], Any]] = {

@@ -74,9 +74,11 @@ class BackendUnderTest:
     def __post_init__(self) -> None:
         self.states = SimpleNamespace(**self.keyed.backend.handles)
 
-    def at(self, key: Any) -> Any:
-        """The handles of all states, bound to a key."""
+    def at(self, key: Any, namespace: Any = None) -> Any:
+        """The handles of all states, bound to a key, and those with a namespace to that, too."""
         self.member.row_context.key = key
+        if namespace is not None:
+            self.member.row_context.namespaced.enter(namespace)
         return self.states
 
     def freeze(self) -> Cut:
@@ -133,7 +135,7 @@ class BackendUnderTest:
         handle = getattr(self.states, name)
         found = {}
         for key in [key for key, _ in self.keyed.backend.entries(name)]:
-            self.member.row_context.key = key
+            self.at(*key) if handle.info.namespace is not None else self.at(key)
             found[key] = dict(handle.items()) if hasattr(handle, "items") else handle.get()
         return found
 
@@ -274,20 +276,24 @@ POSTGRES = pytest.param(
 )
 
 
-def settings_of(name: str, request: pytest.FixtureRequest) -> BackendSettings:
-    """The settings of an implementation, over a server that no other test has written to."""
-    if name == "postgres":
-        dsn = request.getfixturevalue("dsn")
-        return Postgres(dsn, cache="1MiB", schema=f"states {name_of(dsn)}")
+def opening(name: str) -> OpenBackend:
+    """Opens backends of an implementation, over a server that nobody has written to."""
     settings = IMPLEMENTATIONS[name]
     if isinstance(settings, MemoryStoreSettings):
         settings.fresh()
-    return settings
+    return OpenBackend(settings)
+
+
+def _opening(name: str, request: pytest.FixtureRequest) -> OpenBackend:
+    if name == "postgres":
+        dsn = request.getfixturevalue("dsn")
+        return OpenBackend(Postgres(dsn, cache="1MiB", schema=f"states {name_of(dsn)}"))
+    return opening(name)
 
 
 @pytest.fixture(params=[*IMPLEMENTATIONS, POSTGRES])
 def open_backend(request: pytest.FixtureRequest) -> Iterator[OpenBackend]:
-    opening = OpenBackend(settings_of(request.param, request))
-    yield opening
-    for member in opening.opened:
+    opened = _opening(request.param, request)
+    yield opened
+    for member in opened.opened:
         member.release()

@@ -27,13 +27,17 @@ class Average:
         return accumulator.total / accumulator.n
 
 
+def average_state(ttl: Any = None) -> AggregatingState:
+    return AggregatingState(Average(), "struct<total:double,n:long>", ttl=ttl)
+
+
 def all_kinds() -> dict[str, Any]:
     return {
         "value": ValueState("long"),
         "items": ListState("string"),
         "by_page": MapState("string", "long"),
         "total": ReducingState("long", operator.add),
-        "average": AggregatingState(Average(), "struct<total:double,n:long>"),
+        "average": average_state(),
     }
 
 

@@ -23,10 +23,8 @@ from mainstay.state.backends.contract import PathOf, Place, Restore
 from mainstay.state.backends.current import CurrentBackend
 from mainstay.state.backends.plain import plain_table
 from mainstay.state.backends.tables import Tables
-from mainstay.state.declaration import StateInfo
 from mainstay.state.freezing import NAN
 from mainstay.state.keyed import KeyContext
-from mainstay.state.operations import STORED_AS
 from mainstay.state.segments import OWN_FORMATS
 from mainstay.state.ttl import stored_info
 
@@ -104,7 +102,7 @@ class SqliteBackend(CurrentBackend):
         return []
 
     def base(self, id: str, storage: Storage, path_of: PathOf) -> SegmentRef:
-        infos = [StateInfo(i.name, STORED_AS[i.kind], i.value, i.map_key) for i in self.infos]
+        infos = [replace(info, function=None, migrate=None) for info in self.infos]
         place = replace(self.place, states=infos, context=None)
         data, path = pickle.dumps((place, "".join(self.database.iterdump()))), path_of(id)
         storage.write(path, data)

@@ -14,8 +14,8 @@ from mainstay.schema import to_schema
 from mainstay.snapshot.memory_storage import MemoryStorage
 from mainstay.state.accumulating import accumulating
 from mainstay.state.aggregates import Aggregate, aggregation_of
-from mainstay.state.declaration import StateInfo
 from mainstay.state.hashing import groups_of
+from mainstay.state.info import StateInfo
 from mainstay.state.keygroups import subtask_of
 from mainstay.state.values import ValueType
 from tests.key_hashes import hash_keys

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from mainstay.state.declaration import (
-    AggregatingState,
     ListState,
     MapState,
     ReducingState,
@@ -16,19 +15,9 @@ from mainstay.state.declaration import (
 )
 from mainstay.state.ttl import Ttl
 from tests.contract.conftest import BackendUnderTest, OpenBackend
+from tests.contract.keyed_states import average_state
 
 DAY = 86_400.0
-
-
-class Mean:
-    def create(self) -> Any:
-        return (0.0, 0)
-
-    def add(self, accumulator: Any, value: float) -> Any:
-        return accumulator.total + value, accumulator.n + 1
-
-    def result(self, accumulator: Any) -> float:
-        return accumulator.total / accumulator.n
 
 
 def kinds(ttl: Any = None) -> dict[str, Any]:
@@ -39,7 +28,7 @@ def kinds(ttl: Any = None) -> dict[str, Any]:
         "items": ListState("array<string>", ttl=ttl),
         "by_page": MapState("string", "array<int>", ttl=ttl),
         "total": ReducingState("long", operator.add, ttl=ttl),
-        "mean": AggregatingState(Mean(), "struct<total:double,n:long>", ttl=ttl),
+        "mean": average_state(ttl),
     }
 
 

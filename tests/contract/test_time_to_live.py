@@ -13,7 +13,6 @@ import pytest
 
 from mainstay.snapshot.manifest import StateSchema
 from mainstay.state.declaration import (
-    AggregatingState,
     ListState,
     MapState,
     ReducingState,
@@ -21,19 +20,9 @@ from mainstay.state.declaration import (
 )
 from mainstay.state.ttl import Ttl
 from tests.contract.conftest import OpenBackend
+from tests.contract.keyed_states import average_state
 
 DAY = 86_400.0
-
-
-class Mean:
-    def create(self) -> Any:
-        return (0.0, 0)
-
-    def add(self, accumulator: Any, value: float) -> Any:
-        return accumulator.total + value, accumulator.n + 1
-
-    def result(self, accumulator: Any) -> float:
-        return accumulator.total / accumulator.n
 
 
 def all_kinds(ttl: Any = "1 day") -> dict[str, Any]:
@@ -43,7 +32,7 @@ def all_kinds(ttl: Any = "1 day") -> dict[str, Any]:
         "items": ListState("string", ttl=ttl),
         "by_page": MapState("string", "struct<n:int>", ttl=ttl),
         "total": ReducingState("long", operator.add, ttl=ttl),
-        "mean": AggregatingState(Mean(), "struct<total:double,n:long>", ttl=ttl),
+        "mean": average_state(ttl),
     }
 
 
@@ -271,7 +260,7 @@ def stored(states: dict[str, Any], ttl_us: int | None) -> Any:
     for name, state in states.items():
         info = state.info()
         key = None if info.map_key is None else info.map_key.ddl
-        schemas.append(StateSchema(name, info.kind, info.value.ddl, key, None, ttl_us))
+        schemas.append(StateSchema(name, info.kind.name, info.value.ddl, key, None, ttl_us))
     return StoredAs("string", tuple(schemas))
 
 

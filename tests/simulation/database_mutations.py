@@ -11,6 +11,7 @@ from mainstay.state.backends.contract import Work
 from mainstay.state.backends.rocksdb.backend import RocksBackend
 from mainstay.state.backends.rocksdb.checkpoint import Descriptor, StoredFiles
 from mainstay.state.backends.rocksdb.disk import ROWS
+from mainstay.state.backends.rocksdb.generations import Generations
 from mainstay.state.backends.rocksdb.lists import ListCells
 from mainstay.state.backends.rocksdb.tables import RocksTable
 from mainstay.state.subtask import KeyedSubtask, Owner
@@ -37,17 +38,17 @@ def a_segment_absorbed_before_it_is_durable() -> Iterator[None]:
 @mutation
 def segments_absorbed_out_of_order() -> Iterator[None]:
     def newest(self: Any) -> Any:
-        durable = [each for each in self._waiting if each.tables is not None]
+        durable = [each for each in self.waiting if each.tables is not None]
         return durable[-1] if durable else None
 
     def absorbed(self: Any, generation: Any) -> None:
-        self._waiting.remove(generation)
+        self.generations.waiting.remove(generation)
         for table in self.tables.values():
             table.frozen = [part for part in table.frozen if part[0] != generation.number]
         self._attach()
 
     with (
-        patch.object(RocksBackend, "next_generation", newest),
+        patch.object(Generations, "next", newest),
         patch.object(RocksBackend, "absorbed", absorbed),
     ):
         yield
@@ -115,7 +116,7 @@ def a_restore_forgets_the_segments_after_the_checkpoint() -> Iterator[None]:
     right = RocksBackend.restore
 
     def forgetful(self: Any, start: Any) -> Any:
-        checkpoints = [ref for ref in start.chain if self._is_checkpoint(ref)]
+        checkpoints = [ref for ref in start.chain if ref.format == self.disk.format]
         return right(self, replace(start, chain=checkpoints or start.chain))
 
     with patch.object(RocksBackend, "restore", forgetful):

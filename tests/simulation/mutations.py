@@ -32,6 +32,7 @@ from mainstay.snapshot.history import History
 from mainstay.snapshot.retention import Retention
 from mainstay.state import values
 from mainstay.state.chain import SegmentChain
+from mainstay.state.stored_key import StoredKey
 from mainstay.state.subtask import KeyedSubtask
 from tests.simulation.planting import planting
 
@@ -412,6 +413,12 @@ def a_rescaled_subtask_reads_foreign_key_groups() -> Iterator[None]:
     from mainstay.snapshot.manifest import SegmentRef
 
     with patch.object(SegmentRef, "clipped", lambda self, first, last: self):
+        yield
+
+
+@mutation
+def the_key_group_of_a_row_follows_from_its_namespace_too() -> Iterator[None]:
+    with patch.object(StoredKey, "hashed", lambda self, column: [column]):
         yield
 
 

@@ -38,7 +38,9 @@ from mainstay.testing.memory_disk import MemoryRocksSettings
 from mainstay.testing.memory_store import MemoryStoreSettings
 from mainstay.testing.run import replaced
 from mainstay.testing.simulation import Simulation, SimulationSettings
+from tests.namespaces import enter, namespaced
 
+BUCKETS = 5
 ROW = "id long, split long, place long, key string, other long"
 
 
@@ -52,6 +54,8 @@ class Ledger(ms.KeyedProcess):
     parity = ms.ValueState("long")
     slots = ms.MapState("long", "long")
     tail = ms.ListState("long")
+    buckets = namespaced(ms.ReducingState("long", operator.add), "long")
+    last_of = namespaced(ms.ListState("long"), "string")
 
     def process(self, row: Any, ctx: Any) -> Any:
         self.ids.add(row.id)
@@ -65,6 +69,7 @@ class Ledger(ms.KeyedProcess):
             self.recent.update(recent)
         recent.append(-1)  # must change nothing: what get() returned is ours, not the state's
         self.take_and_put_back(row.id)
+        self.keep_by_bucket(row.id)
         yield tuple(row)
 
     def take_and_put_back(self, number: int) -> None:
@@ -76,6 +81,15 @@ class Ledger(ms.KeyedProcess):
             self.tail.add(number)
         else:
             self.tail.clear()
+
+    def keep_by_bucket(self, number: int) -> None:
+        """States by key and namespace, as windows will keep them."""
+        enter(self.buckets, number % BUCKETS).add(1)
+        last_of = enter(self.last_of, "odd" if number % 2 else "even")
+        if number % 7:
+            last_of.add(number)
+        else:
+            last_of.clear()
 
 
 class Marked(ms.CoKeyedProcess):
@@ -807,6 +821,7 @@ def check_state(outcome: Outcome, rows: list[tuple[Any, ...]]) -> None:
     recent = {k: [n for n in seen if n % 3] for k, seen in ids.items()}
     assert outcome.state("ledger", "recent") == {k: v for k, v in recent.items() if v}, story()
     check_shrinking_state(outcome, ids)
+    check_namespaces(outcome, ids)
     check_aggregates(outcome, by_key, {row[0]: row for row in rows})
     check_operator_state(outcome, rows)
 
@@ -830,6 +845,21 @@ def check_shrinking_state(outcome: Outcome, ids: dict[str, list[int]]) -> None:
     assert outcome.state("ledger", "parity") == parity, story()
     assert outcome.state("ledger", "slots") == slots, story()
     assert outcome.state("ledger", "tail") == tail, story()
+
+
+def check_namespaces(outcome: Outcome, ids: dict[str, list[int]]) -> None:
+    """The same for what is kept by key and namespace."""
+    buckets: Counter[Any] = Counter()
+    last_of: dict[Any, list[int]] = defaultdict(list)
+    for key, seen in ids.items():
+        for number in seen:
+            buckets[key, number % BUCKETS] += 1
+            kept = last_of[key, "odd" if number % 2 else "even"]
+            kept.append(number) if number % 7 else kept.clear()
+    story = outcome.simulation.story
+    assert outcome.state("ledger", "buckets") == dict(buckets), story()
+    there = {pair: kept for pair, kept in last_of.items() if kept}
+    assert outcome.state("ledger", "last_of") == there, story()
 
 
 def check_aggregates(

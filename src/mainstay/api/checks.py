@@ -17,8 +17,9 @@ import pyarrow.compute as pc
 from mainstay.api.functions import Function
 from mainstay.errors import GraphError, SchemaError
 from mainstay.schema import format_schema, to_schema, to_type
-from mainstay.state.declaration import StateDeclaration, StateInfo, declarations_of
+from mainstay.state.declaration import StateDeclaration, declarations_of
 from mainstay.state.hashing import hash_columns
+from mainstay.state.info import StateInfo
 
 _COUNTS = {1: "one argument: lambda row: ...", 2: "two: lambda one, other: ..."}
 

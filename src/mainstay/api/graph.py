@@ -17,7 +17,7 @@ from mainstay.quantities import whole_number
 from mainstay.runtime.connector import Sink, Source
 from mainstay.runtime.spec import KeySpec
 from mainstay.spelling import did_you_mean, one_of
-from mainstay.state.declaration import StateInfo
+from mainstay.state.info import StateInfo
 
 Connector = TypeVar("Connector", bound=Source | Sink)
 

@@ -24,7 +24,7 @@ from mainstay.plan import nodes
 from mainstay.plan.logical import Input
 from mainstay.runtime.spec import Forward, HashByKey, KeySpec, Partitioning
 from mainstay.state.aggregates import Aggregate, aggregation_of
-from mainstay.state.declaration import StateInfo
+from mainstay.state.info import StateInfo
 
 
 @with_own_frames

@@ -10,7 +10,9 @@ import pyarrow as pa
 from mainstay.api.functions import KeyedProcess
 from mainstay.errors import StateTypeError
 from mainstay.runtime.row_context import ProcessContext
-from mainstay.state.declaration import StateInfo, ValueState
+from mainstay.state.declaration import ValueState
+from mainstay.state.info import StateInfo
+from mainstay.state.kinds import VALUE
 from mainstay.state.values import ValueType
 
 STATE = "reduced"
@@ -44,4 +46,4 @@ class RunningReduce(KeyedProcess):
 
 def reduced_state(schema: pa.Schema) -> StateInfo:
     """The state of a running reduce over rows of a schema."""
-    return StateInfo(STATE, ValueState.kind, ValueType.of(pa.struct(list(schema))))
+    return StateInfo(STATE, VALUE, ValueType.of(pa.struct(list(schema))))

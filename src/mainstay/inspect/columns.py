@@ -11,7 +11,8 @@ operator   ``subtask``, ``unit``; a row for each unit
 
 The value is named after its state; a name that is taken already gets an underscore at its end. A
 key that a function made is the column ``key``. A state with a time to live has one column more,
-``touched_at``: when the value, the entry, or each element of the list was last touched.
+``touched_at``: when the value, the entry, or each element of the list was last touched. One with a
+namespace has the column ``namespace`` after those of the key.
 """
 
 from __future__ import annotations
@@ -27,10 +28,11 @@ from mainstay.schema.sizes import cut
 from mainstay.schema.types import TIMESTAMP
 from mainstay.snapshot.manifest import StateSchema
 from mainstay.snapshot.savepoint_files import GROUP_COLUMN, KeyedRows
-from mainstay.state.operations import STORED_AS
+from mainstay.state.kinds import kind_named
+from mainstay.state.stored_key import KEY, NAMESPACE
 from mainstay.state.ttl import join_stamps, type_named
 
-KEY, MAP_KEY, TOUCHED = "key", "map_key", "touched_at"
+MAP_KEY, TOUCHED = "map_key", "touched_at"
 SUBTASK, UNIT = "subtask", "unit"
 
 
@@ -55,7 +57,11 @@ class StateColumns:
     @property
     def stored_as(self) -> str:
         """How the rows of a keyed state are stored: as values, lists or maps."""
-        return STORED_AS[self.schema.kind]
+        return kind_named(self.schema.kind).stored_as
+
+    @property
+    def has_namespace(self) -> bool:
+        return self.schema.namespace is not None
 
     @property
     def has_ttl(self) -> bool:
@@ -85,6 +91,10 @@ class StateColumns:
         element = self.element_arrow()
         return pa.list_(element) if self.is_keyed and self.stored_as == "list" else element
 
+    def namespace_arrow(self) -> pa.DataType:
+        assert self.schema.namespace is not None
+        return type_named(self.schema.namespace).arrow
+
     def map_key_arrow(self) -> pa.DataType:
         assert self.schema.map_key_type is not None
         return type_named(self.schema.map_key_type).arrow
@@ -98,6 +108,8 @@ class StateColumns:
         if not self.is_keyed:
             return [pa.field(SUBTASK, pa.int32()), pa.field(UNIT, self.element_arrow())]
         fields = self.key_fields()
+        if self.has_namespace:
+            fields.append(pa.field(NAMESPACE, self.namespace_arrow()))
         if self.stored_as == "map":
             fields.append(pa.field(MAP_KEY, self.map_key_arrow()))
         fields.append(pa.field(self.schema.name, self.value_arrow()))
@@ -132,12 +144,16 @@ class StateColumns:
     def _shown(self, rows: KeyedRows) -> pa.Table:
         key = rows.table.column(KEY).combine_chunks()
         columns = [key] if len(self.key_names) < 2 else key.flatten()
-        if self.stored_as == "map":
-            columns.append(rows.table.column(MAP_KEY).combine_chunks())
+        columns += [rows.table.column(name).combine_chunks() for name in self._further_keys()]
         value = rows.table.column("value").combine_chunks()
         columns += self._without_stamps(value) if self.has_ttl else [value]
         columns.append(pa.array(rows.groups.astype(np.int32)))
         return pa.Table.from_arrays(columns, schema=pa.schema(self.fields()))
+
+    def _further_keys(self) -> list[str]:
+        """The stored columns that a row is found by beside the key."""
+        namespace = [NAMESPACE] if self.has_namespace else []
+        return [*namespace, MAP_KEY] if self.stored_as == "map" else namespace
 
     def _without_stamps(self, value: pa.Array) -> list[pa.Array]:
         if self.stored_as != "list":
@@ -159,15 +175,12 @@ class StateColumns:
         Lists and their stamps must be of the same lengths.
         """
         count = len(self.key_fields())
-        arrays, names = [self.joined_key(columns[:count])], [KEY]
-        rest = list(columns[count:])
-        if self.stored_as == "map":
-            arrays.append(rest.pop(0))
-            names.append(MAP_KEY)
-        value = rest.pop(0)
+        further = self._further_keys()
+        value, *rest = columns[count + len(further) :]
+        arrays = [self.joined_key(columns[:count]), *columns[count : count + len(further)]]
         if self.has_ttl:
             value = self._with_stamps(value, rest[0] if rest else None, now_us)
-        return pa.Table.from_arrays([*arrays, value], names=[*names, "value"])
+        return pa.Table.from_arrays([*arrays, value], names=[KEY, *further, "value"])
 
     def _with_stamps(self, value: pa.Array, touched: pa.Array | None, now_us: int) -> pa.Array:
         is_list = self.stored_as == "list"

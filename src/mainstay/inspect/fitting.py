@@ -108,6 +108,9 @@ def kept_rows(columns: StateColumns, arrays: Arrays) -> npt.NDArray[np.bool_]:
     count = len(columns.key_fields())
     keys, rest = columns.joined_key(arrays[:count]), list(arrays[count:])
     codes = codes_of(keys)
+    if columns.has_namespace:
+        _require_none(columns, keys, rest[0].is_null(), "has a namespace that is null")
+        codes = paired(codes, codes_of(rest.pop(0)))
     if columns.stored_as == "map":
         _require_none(columns, keys, rest[0].is_null(), "has an entry whose map_key is null")
         codes = paired(codes, codes_of(rest.pop(0)))

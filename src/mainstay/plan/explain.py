@@ -51,7 +51,8 @@ def _state(operator: LogicalOperator, number: int) -> str:
     info = operator.states[number]
     types = info.value.ddl if info.map_key is None else f"{info.map_key.ddl}, {info.value.ddl}"
     how = "" if info.redistribute is None else f", {info.redistribute}"
-    return f"{info.name}: {info.kind}({types}{how})"
+    namespace = "" if info.namespace is None else f", by namespace {info.namespace.ddl}"
+    return f"{info.name}: {info.kind.name}({types}{namespace}{how})"
 
 
 def _chained(graph: ChainedGraph) -> str:

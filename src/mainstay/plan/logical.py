@@ -14,7 +14,7 @@ import pyarrow as pa
 from mainstay.plan import nodes
 from mainstay.runtime.connector import Sink, Source
 from mainstay.runtime.spec import InputSpec, KeySpec, LoopEnd, Partitioning
-from mainstay.state.declaration import StateInfo
+from mainstay.state.info import StateInfo
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,8 @@ They are operator states, declared as an author's are, so that a rescale redistr
 
 from __future__ import annotations
 
-from mainstay.state.declaration import OperatorListState, StateInfo
+from mainstay.state.declaration import OperatorListState
+from mainstay.state.info import StateInfo
 
 
 class SourceState:

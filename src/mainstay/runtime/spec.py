@@ -20,7 +20,7 @@ from mainstay.runtime.edge_names import EdgeName
 from mainstay.runtime.messages import ChannelId
 from mainstay.state.backends.contract import BackendSettings
 from mainstay.state.backends.heap.settings import HeapSettings
-from mainstay.state.declaration import StateInfo
+from mainstay.state.info import StateInfo
 from mainstay.state.values import ValueType
 
 

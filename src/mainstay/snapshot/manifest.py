@@ -17,14 +17,15 @@ from typing import Any
 
 from mainstay.errors import RestoreError
 
-MANIFEST_FORMAT = 5
+MANIFEST_FORMAT = 6
 CHECKPOINTS_FORMAT = 2
 TTL_FORMAT = 3
 UNITS_FORMAT = 4
 SEGMENTS_FORMAT = 5
+NAMESPACES_FORMAT = 6
 """Where a segment has parts, where a state has a time to live, where units are in a file of their
-own or name files, where a segment says its format. What needs nothing newer is written as format
-1."""
+own or name files, where a segment says its format, where a state has a namespace. What needs
+nothing newer is written as format 1."""
 
 STATE_FILE = "state"
 PARQUET = "parquet"
@@ -102,7 +103,8 @@ class SegmentRef:
 class StateSchema:
     """What a state was declared as: its kind and its types as DDL (``pickle`` where undeclared).
 
-    With a time to live its elements are stored with a stamp each.
+    With a time to live its elements are stored with a stamp each, with a namespace its rows have a
+    column more.
     """
 
     name: str
@@ -111,6 +113,11 @@ class StateSchema:
     map_key_type: str | None = None
     redistribute: str | None = None
     ttl_us: int | None = None
+    namespace: str | None = None
+
+    def is_left_out(self, name: str) -> bool:
+        """Whether an older version would not know the field, and nothing is in it."""
+        return name == "namespace" and self.namespace is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,9 +206,11 @@ class Manifest:
     def _format(self) -> int:
         """The lowest that has what is needed, for older versions to read."""
         segments = [s for o in self.operators.values() for t in o.subtasks for s in t.chain]
-        states = (state for operator in self.operators.values() for state in operator.states)
+        states = [state for operator in self.operators.values() for state in operator.states]
         tasks = [task for operator in self.operators.values() for task in operator.subtasks]
         units = (units for task in tasks for units in task.units.values())
+        if any(state.namespace is not None for state in states):
+            return NAMESPACES_FORMAT
         if any(segment.says_format for segment in segments):
             return SEGMENTS_FORMAT
         if any(task.kept for task in tasks) or any(each.file is not None for each in units):
@@ -250,7 +259,9 @@ def _is_left_out(value: Any, name: str) -> bool:
         return name == "own" or (name == "file" and value.file is None)
     if isinstance(value, OperatorState):
         return name == "key_names" and not value.key_names
-    return isinstance(value, StateSchema) and name == "ttl_us" and value.ttl_us is None
+    if isinstance(value, StateSchema):
+        return value.is_left_out(name) or (name == "ttl_us" and value.ttl_us is None)
+    return False
 
 
 def _decode_manifest(document: dict[str, Any]) -> Manifest:

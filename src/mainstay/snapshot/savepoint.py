@@ -33,9 +33,11 @@ from mainstay.snapshot.manifest import FileRef, StateSchema
 from mainstay.snapshot.sealed import sealed, unsealed
 from mainstay.snapshot.storage import NotFound, Storage
 
-SAVEPOINT_FORMAT = 2
+SAVEPOINT_FORMAT = 3
 SEALED_FORMAT = 2
 """Since when the description carries a checksum of itself."""
+NAMESPACES_FORMAT = 3
+"""Where some state has a namespace; all others are written as format 2."""
 SAVEPOINT_FILE = "savepoint.json"
 UNFINISHED_FILE = "_unfinished"
 """There while a savepoint is being written, so that a target is known to be taken."""
@@ -86,7 +88,7 @@ class Savepoint:
     def to_bytes(self) -> bytes:
         operators = {uid: _encode_operator(operator) for uid, operator in self.operators.items()}
         document = {
-            "format": SAVEPOINT_FORMAT,
+            "format": NAMESPACES_FORMAT if self._has_namespaces() else SEALED_FORMAT,
             "job": self.job,
             "epoch": self.epoch,
             "created_at": self.created_at,
@@ -97,6 +99,10 @@ class Savepoint:
             "sources": dict(self.sources),
         }
         return json.dumps(sealed(document), sort_keys=True, indent=1).encode()
+
+    def _has_namespaces(self) -> bool:
+        states = (state for operator in self.operators.values() for state in operator.states)
+        return any(state.schema.namespace is not None for state in states)
 
     @staticmethod
     def from_bytes(data: bytes) -> Savepoint:
@@ -203,10 +209,14 @@ def _encode_operator(operator: SavepointOperator) -> dict[str, Any]:
         "key_type": operator.key_type,
         "key_names": list(operator.key_names),
         "states": [
-            {**asdict(state.schema), "files": [_encode_file(item) for item in state.files]}
+            {**_encode_schema(state.schema), "files": [_encode_file(item) for item in state.files]}
             for state in operator.states
         ],
     }
+
+
+def _encode_schema(schema: StateSchema) -> dict[str, Any]:
+    return {name: kept for name, kept in asdict(schema).items() if not schema.is_left_out(name)}
 
 
 def _encode_file(item: SavepointFile) -> dict[str, Any]:

@@ -20,11 +20,11 @@ import pyarrow as pa
 from mainstay.errors import GraphError
 from mainstay.schema import format_type
 from mainstay.spelling import did_you_mean, one_of
-from mainstay.state.declaration import StateInfo
+from mainstay.state.info import StateInfo
+from mainstay.state.kinds import COLUMNS
 from mainstay.state.values import ValueType
 
 STATE = "aggregates"
-KIND = "columns"
 MOST_DIGITS = 38
 
 
@@ -72,7 +72,9 @@ class Aggregation:
     def state(self) -> StateInfo:
         """The one keyed state, which the storage sees as a value."""
         fields = [pa.field(a.name, a.type) for a in self.accumulators]
-        return StateInfo(STATE, KIND, ValueType.of(pa.struct(fields)), function=self.accumulators)
+        return StateInfo(
+            STATE, COLUMNS, ValueType.of(pa.struct(fields)), function=self.accumulators
+        )
 
 
 def aggregation_of(aggregates: Mapping[str, Aggregate], schema: pa.Schema) -> Aggregation:

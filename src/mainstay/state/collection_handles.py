@@ -12,12 +12,12 @@ from typing import Any
 
 from mainstay.errors import StateTypeError
 from mainstay.schema.transpose import shown
-from mainstay.state.declaration import StateInfo
 from mainstay.state.freezing import NAN
 from mainstay.state.hints import Hinting
+from mainstay.state.info import StateInfo
 from mainstay.state.keyed import (
     ABSENT,
-    KeyContext,
+    AnyContext,
     ListTable,
     MapTable,
     check_pairs,
@@ -34,7 +34,7 @@ class ListHandle(Hinting):
 
     __slots__ = ("_context", "_freeze", "_table", "_thaw", "info")
 
-    def __init__(self, info: StateInfo, table: ListTable, context: KeyContext) -> None:
+    def __init__(self, info: StateInfo, table: ListTable, context: AnyContext) -> None:
         self.info = info
         self._context = context
         self._table = table
@@ -100,7 +100,7 @@ class MapHandle(Hinting):
 
     __slots__ = ("_context", "_freeze", "_freeze_key", "_table", "_thaw", "_thaw_key", "info")
 
-    def __init__(self, info: StateInfo, table: MapTable, context: KeyContext) -> None:
+    def __init__(self, info: StateInfo, table: MapTable, context: AnyContext) -> None:
         assert info.map_key is not None
         self.info = info
         self._context = context

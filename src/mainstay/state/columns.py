@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
-from mainstay.state.accumulating import Column
-from mainstay.state.declaration import StateInfo
+from mainstay.state.info import StateInfo
 
 if TYPE_CHECKING:
-    from mainstay.state.keyed import KeyContext
+    from mainstay.state.accumulating import Column
+    from mainstay.state.keyed import AnyContext
 
 
 class ColumnsTable(Protocol):
@@ -27,7 +27,8 @@ class ColumnsTable(Protocol):
     def fold(self, keys: pa.Array, partials: Sequence[Column]) -> list[Column]:
         """Merge a partial result of each accumulator into each of some distinct keys.
 
-        Gives what is kept for these keys afterwards, which nobody may change.
+        Gives what is kept for these keys afterwards, which nobody may change. Where the state has
+        a namespace they are structs of a key and a namespace.
         """
 
 
@@ -36,7 +37,7 @@ class ColumnsHandle:
 
     __slots__ = ("_context", "_read", "_thaw", "fold", "info")
 
-    def __init__(self, info: StateInfo, table: ColumnsTable, context: KeyContext) -> None:
+    def __init__(self, info: StateInfo, table: ColumnsTable, context: AnyContext) -> None:
         self.info = info
         self.fold = table.fold
         self._context = context

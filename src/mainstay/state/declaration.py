@@ -21,13 +21,16 @@ after which what was written is no longer there (see ``ttl``).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar, NoReturn, Protocol
 
 from mainstay.errors import GraphError, MainstayError
 from mainstay.own_frames import made_with_own_frames
 from mainstay.spelling import did_you_mean, one_of
 from mainstay.state.freezing import check_map_key
+from mainstay.state.info import StateInfo
+from mainstay.state.kind import StateKind
+from mainstay.state.kinds import AGGREGATING, LIST, MAP, OPERATOR_LIST, REDUCING, VALUE
 from mainstay.state.migration import Migration
 from mainstay.state.ttl import Ttl
 from mainstay.state.values import ValueType
@@ -43,29 +46,11 @@ class AggregateFunction(Protocol):
     def result(self, accumulator: Any) -> Any: ...
 
 
-@dataclass(frozen=True, slots=True)
-class StateInfo:
-    """A declaration with its name, as the runtime uses it."""
-
-    name: str
-    kind: str
-    value: ValueType
-    map_key: ValueType | None = None
-    function: Any = None
-    redistribute: str | None = None
-    ttl: Ttl | None = None
-    migrate: Migration | None = None
-
-    @property
-    def is_keyed(self) -> bool:
-        return self.redistribute is None
-
-
 @made_with_own_frames
 class StateDeclaration:
     """The common part of all declarations."""
 
-    kind: ClassVar[str]
+    kind: ClassVar[StateKind]
     keyed: ClassVar[bool] = True
     changed_by: ClassVar[str] = "update(value)"
     """How its value is changed, for messages."""
@@ -125,7 +110,7 @@ class StateDeclaration:
 class ValueState(StateDeclaration):
     """One value per key."""
 
-    kind = "value"
+    kind = VALUE
 
     def get(self) -> Any:
         """The value, or None where nothing is stored."""
@@ -153,7 +138,7 @@ class ValueState(StateDeclaration):
 class ListState(StateDeclaration):
     """A list per key; appending does not read what is there."""
 
-    kind = "list"
+    kind = LIST
     changed_by = "add(value)"
 
     def get(self) -> list[Any]:
@@ -189,7 +174,7 @@ class MapState(StateDeclaration):
     It is also a dictionary: ``len``, ``in``, iteration over the keys, ``state[key]``, ``del``.
     """
 
-    kind = "map"
+    kind = MAP
     changed_by = "put(key, value)"
 
     def __init__(
@@ -283,7 +268,7 @@ class MapState(StateDeclaration):
 class ReducingState(StateDeclaration):
     """One value per key, folded with an associative function as values are added."""
 
-    kind = "reducing"
+    kind = REDUCING
     changed_by = "add(value)"
 
     def __init__(
@@ -314,7 +299,7 @@ class ReducingState(StateDeclaration):
 class AggregatingState(StateDeclaration):
     """One accumulator per key; what is added and what is read may be of other types."""
 
-    kind = "aggregating"
+    kind = AGGREGATING
     changed_by = "add(value)"
 
     def __init__(
@@ -356,7 +341,7 @@ class OperatorListState(StateDeclaration):
     The list is copied when a snapshot is taken, which costs time in its length: keep it short.
     """
 
-    kind = "operator-list"
+    kind = OPERATOR_LIST
     changed_by = "add(value)"
     keyed = False
 

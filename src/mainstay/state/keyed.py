@@ -11,12 +11,13 @@ This is a hot file: a get and an update together must stay well below half a mic
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, NoReturn, Protocol
+from typing import Any, NamedTuple, NoReturn, Protocol, TypeAlias
 
 from mainstay.errors import MainstayError, StateTypeError
 from mainstay.schema.transpose import shown
-from mainstay.state.declaration import StateInfo
 from mainstay.state.hints import Hinting
+from mainstay.state.info import StateInfo
+from mainstay.state.stored_key import pair_type
 from mainstay.state.values import ValueType
 
 
@@ -32,7 +33,18 @@ class NoKey:
         )
 
 
+class NoNamespace:
+    """Stands where no namespace was entered, and says so where it is looked up."""
+
+    def __hash__(self) -> int:
+        raise MainstayError(
+            "a state with a namespace was used before one was entered. The operator that declares "
+            "it calls context.namespaced.enter(namespace) first."
+        )
+
+
 NO_KEY = NoKey()
+NO_NAMESPACE = NoNamespace()
 ABSENT = object()
 """Stands where a map has no entry: what an entry holds may be None."""
 
@@ -41,15 +53,47 @@ class KeyContext:
     """The key of the current row, shared by an operator and its handles.
 
     ``key_type`` is set by the backend; the operator sets keys that are frozen already. ``now_us``
-    is the wall clock in microseconds, by which states with a time to live go.
+    is the wall clock in microseconds, by which states with a time to live go. ``namespaced`` stands
+    for it in the handles of states with a namespace.
     """
 
-    __slots__ = ("key", "key_type", "now_us")
+    __slots__ = ("key", "key_type", "namespaced", "now_us")
 
     def __init__(self) -> None:
         self.key: Any = NO_KEY
         self.key_type: ValueType | None = None
         self.now_us: Callable[[], int] = _no_clock
+        self.namespaced = NamespacedContext(self)
+
+
+class NamespacedContext:
+    """The key of the current row and a namespace, as one key: the pair.
+
+    The pair is made when it is asked for, so that it never belongs to an earlier row, and so that
+    states without a namespace pay nothing for it.
+    """
+
+    __slots__ = ("_context", "namespace")
+
+    def __init__(self, context: KeyContext) -> None:
+        self._context = context
+        self.namespace: Any = NO_NAMESPACE
+
+    def enter(self, namespace: Any) -> None:
+        """Let handles mean this namespace, which is frozen already, until the next is entered."""
+        self.namespace = namespace
+
+    @property
+    def key(self) -> tuple[Any, Any]:
+        return self._context.key, self.namespace
+
+    @property
+    def key_type(self) -> ValueType | None:
+        return self._context.key_type
+
+
+AnyContext: TypeAlias = KeyContext | NamespacedContext
+"""What a handle reads its key from."""
 
 
 class Access(NamedTuple):
@@ -68,7 +112,7 @@ class ValueTable(Protocol):
 
     read: Callable[[Any], Any]
 
-    def access(self, context: KeyContext) -> Access: ...
+    def access(self, context: AnyContext) -> Access: ...
     def delete(self, key: Any) -> None: ...
     def read_many(self, keys: Sequence[Any], default: Any) -> list[Any]: ...
     def put_many(self, keys: Sequence[Any], kept: Sequence[Any]) -> None: ...
@@ -111,7 +155,7 @@ class ValueHandle(Hinting):
 
     __slots__ = ("_context", "_table", "get", "info", "update")
 
-    def __init__(self, info: StateInfo, table: ValueTable, context: KeyContext) -> None:
+    def __init__(self, info: StateInfo, table: ValueTable, context: AnyContext) -> None:
         self.info = info
         self._context = context
         self._table = table
@@ -149,7 +193,7 @@ class ReducingHandle(ValueHandle):
 
     __slots__ = ("add",)
 
-    def __init__(self, info: StateInfo, table: ValueTable, context: KeyContext) -> None:
+    def __init__(self, info: StateInfo, table: ValueTable, context: AnyContext) -> None:
         super().__init__(info, table, context)
         self.add = table.access(context).add
 
@@ -159,7 +203,7 @@ class AggregatingHandle(ValueHandle):
 
     __slots__ = ("_accumulator", "_function")
 
-    def __init__(self, info: StateInfo, table: ValueTable, context: KeyContext) -> None:
+    def __init__(self, info: StateInfo, table: ValueTable, context: AnyContext) -> None:
         super().__init__(info, table, context)
         self._function = info.function
         self._accumulator = self.get
@@ -193,11 +237,13 @@ class AggregatingHandle(ValueHandle):
         return [default if found is None else result(found) for found in super().get_many(keys)]
 
 
-def frozen_keys(info: StateInfo, context: KeyContext, keys: Iterable[Any]) -> list[Any]:
+def frozen_keys(info: StateInfo, context: AnyContext, keys: Iterable[Any]) -> list[Any]:
     """The keys that a call for many of them names, in the form that is kept."""
     assert context.key_type is not None
+    key = context.key_type
+    stored_by = key if info.namespace is None else pair_type(key, info.namespace)
     try:
-        return context.key_type.freeze_many(keys)
+        return stored_by.freeze_many(keys)
     except StateTypeError as error:
         raise named(info, error, "a key: ") from error.__cause__
 

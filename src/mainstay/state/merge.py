@@ -20,6 +20,7 @@ from mainstay.snapshot.statefile import StateTable
 from mainstay.state.codes import codes_of, paired
 from mainstay.state.grouping import Grouper
 from mainstay.state.operations import DELETE, ENTRY_PUT, ENTRY_REMOVE, PUT
+from mainstay.state.stored_key import codes_in, key_columns
 
 
 def merge(parts: Sequence[StateTable], *, to_base: bool) -> StateTable:
@@ -48,17 +49,24 @@ def _useful(table: pa.Table) -> npt.NDArray[Any]:
     ops = table.column("op").to_numpy()
     if bool(np.all((ops == PUT) | (ops == DELETE))):
         # Each row makes every earlier one of its key useless.
-        are_last = Grouper().are_last(combined(table.column("key")))
+        are_last = _are_last(table)
         if are_last is not None:
             return are_last
     rows = np.arange(len(ops))
-    keys = codes_of(combined(table.column("key")))
+    keys = codes_in(table)
     keep: npt.NDArray[Any] = _last(keys, (ops == PUT) | (ops == DELETE))[keys] <= rows
     if "map_key" in table.column_names:
         entries = paired(keys, codes_of(combined(table.column("map_key"))))
         is_entry = (ops == ENTRY_PUT) | (ops == ENTRY_REMOVE)
         keep &= ~is_entry | (_last(entries, is_entry)[entries] <= rows)
     return keep
+
+
+def _are_last(table: pa.Table) -> npt.NDArray[np.bool_] | None:
+    """Which rows are the last ones of what they are stored under; None where nothing is quick."""
+    if len(names := key_columns(table)) == 1:
+        return Grouper().are_last(combined(table.column(names[0])))
+    return Grouper().are_last(pa.array(codes_in(table)))
 
 
 def _last(codes: npt.NDArray[Any], mask: npt.NDArray[Any]) -> npt.NDArray[Any]:

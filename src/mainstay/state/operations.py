@@ -1,47 +1,39 @@
-"""Operations: what a row of a segment or base file says, for each kind of keyed state.
+"""Operations: what a row of a segment or base file says, for each way of storing keyed state.
 
-Every row has a key and an operation. The codes are part of the durable format.
+Every row has a key and an operation. The codes are part of the durable format. A state with a
+namespace has a column more, after the key; wherever a rule speaks of the key, it is the pair.
 
 ========== ============================= ===========================================
-kind       columns                       operations
+stored as  columns                       operations
 ========== ============================= ===========================================
 value      key, op, value                put, delete
 list       key, op, value (a list)       put (replaces), append, delete
 map        key, op, map_key, value       entry-put, entry-remove, delete (clears)
 ========== ============================= ===========================================
 
-``reducing``, ``aggregating`` and ``columns`` states are values to the storage. Rows are applied
-in order; two rules say when a later row makes an earlier one useless, and compaction needs no
-others:
-put and delete make every earlier row of their key useless, entry-put and entry-remove every
-earlier row of their key and map_key.
+Which kind is stored how says ``StateKind.stored_as``. Rows are applied in order. Two rules say when
+a later row makes an earlier one useless, and compaction needs no others: put and delete make every
+earlier row of their key useless, entry-put and entry-remove every earlier row of their key and
+map_key.
 """
 
 from __future__ import annotations
 
 import pyarrow as pa
 
-from mainstay.state.declaration import StateInfo
+from mainstay.state.info import StateInfo
+from mainstay.state.stored_key import StoredKey
 from mainstay.state.values import ValueType
 
 PUT, DELETE, APPEND, ENTRY_PUT, ENTRY_REMOVE = range(5)
 
-STORED_AS = {
-    "value": "value",
-    "reducing": "value",
-    "aggregating": "value",
-    "list": "list",
-    "map": "map",
-    "columns": "value",
-}
-
 
 def columns_of(info: StateInfo, key: ValueType) -> pa.Schema:
     """The schema of the rows that a state's segments hold."""
-    fields = [("key", key.arrow), ("op", pa.int8())]
-    kind = STORED_AS[info.kind]
-    if kind == "map":
+    fields = [*StoredKey.of(key, info.namespace).fields(), ("op", pa.int8())]
+    stored_as = info.kind.stored_as
+    if stored_as == "map":
         assert info.map_key is not None
         fields.append(("map_key", info.map_key.arrow))
-    value = pa.list_(info.value.arrow) if kind == "list" else info.value.arrow
+    value = pa.list_(info.value.arrow) if stored_as == "list" else info.value.arrow
     return pa.schema([*fields, ("value", value)])

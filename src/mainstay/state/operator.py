@@ -14,7 +14,7 @@ from mainstay.errors import StateTypeError
 from mainstay.schema.ipc import from_ipc, to_ipc
 from mainstay.schema.sizes import TooLargeError
 from mainstay.snapshot.manifest import OperatorUnits
-from mainstay.state.declaration import StateInfo
+from mainstay.state.info import StateInfo
 from mainstay.state.keyed import frozen_elements
 
 

@@ -6,48 +6,32 @@ prolongs a time to live. A look from outside (``KeyedBackend.peek``) must do nei
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-from mainstay.state.declaration import StateInfo
+from mainstay.state.info import StateInfo
 from mainstay.state.values import ValueType
-
-
-def given(info: StateInfo, kept: Any) -> Any:
-    """What ``get`` of a state's handle gives where this is kept; all entries of a map as a dict."""
-    return _GIVEN[info.kind](info, kept)
 
 
 def _thawed(type: ValueType, kept: Any) -> Any:
     return kept if kept is None or type.thaw is None else type.thaw(kept)
 
 
-def _value(info: StateInfo, kept: Any) -> Any:
+def given_value(info: StateInfo, kept: Any) -> Any:
     return _thawed(info.value, kept)
 
 
-def _result(info: StateInfo, kept: Any) -> Any:
+def given_result(info: StateInfo, kept: Any) -> Any:
     return None if kept is None else info.function.result(_thawed(info.value, kept))
 
 
-def _list(info: StateInfo, kept: Any) -> list[Any]:
+def given_list(info: StateInfo, kept: Any) -> list[Any]:
     return [_thawed(info.value, element) for element in kept or ()]
 
 
-def _map(info: StateInfo, kept: Any) -> dict[Any, Any]:
+def given_map(info: StateInfo, kept: Any) -> dict[Any, Any]:
     assert info.map_key is not None
     entries = {} if kept is None else kept
     return {
         _thawed(info.map_key, map_key): _thawed(info.value, value)
         for map_key, value in entries.items()
     }
-
-
-_GIVEN: dict[str, Callable[[StateInfo, Any], Any]] = {
-    "value": _value,
-    "reducing": _value,
-    "aggregating": _result,
-    "list": _list,
-    "map": _map,
-    "columns": _value,
-}

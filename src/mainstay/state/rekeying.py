@@ -18,8 +18,8 @@ from mainstay.errors import RestoreError
 from mainstay.schema.transpose import shown
 from mainstay.snapshot.statefile import StateTable
 from mainstay.state.evolution import compare_keys, convert
-from mainstay.state.hashing import key_groups
 from mainstay.state.keygroups import KeyGroupRange
+from mainstay.state.stored_key import groups_in
 from mainstay.state.ttl import type_named
 from mainstay.state.values import ValueType
 
@@ -65,10 +65,10 @@ class KeyMigration:
         old = self.stored.from_array(rows.table.column("key"))
         new = {key: self._migrated(key) for key in dict.fromkeys(old)}
         column = self.declared.to_array([new[key] for key in old])
-        groups = key_groups([column], self.max_parallelism)
+        table = _with_keys(rows.table, column)
+        groups = groups_in(table, self.max_parallelism)
         keep = (groups >= self.groups.first) & (groups <= self.groups.last)
         self._check_distinct(old, new, keep)
-        table = _with_keys(rows.table, column)
         return StateTable(rows.name, table.filter(pa.array(keep)), groups[keep])
 
     def _migrated(self, kept: Any) -> Any:

@@ -26,12 +26,11 @@ from mainstay.state.backends.contract import (
 )
 from mainstay.state.chain import Segment, SegmentChain
 from mainstay.state.compaction import compacted, in_pieces
-from mainstay.state.declaration import StateInfo
 from mainstay.state.elements import without_expired
+from mainstay.state.info import StateInfo
 from mainstay.state.keyed import KeyContext
 from mainstay.state.keygroups import HASH_ID, KeyGroupRange
 from mainstay.state.merge import merge
-from mainstay.state.operations import STORED_AS
 from mainstay.state.segments import part_of
 from mainstay.state.values import ValueType
 
@@ -232,8 +231,8 @@ class KeyedSubtask:
         """Puts deletions in the place of what has expired, so that a base holds nothing of it."""
         if info.ttl is None:
             return lambda table: table
-        kind, horizon = STORED_AS[info.kind], self._context.now_us() - info.ttl.lifetime_us
-        return lambda table: without_expired(table, kind, horizon)
+        stored_as, horizon = info.kind.stored_as, self._context.now_us() - info.ttl.lifetime_us
+        return lambda table: without_expired(table, stored_as, horizon)
 
     def _compacted(self, ref: SegmentRef) -> None:
         self.chain.end_compaction(ref)

@@ -29,7 +29,7 @@ from mainstay.spelling import did_you_mean
 from mainstay.state.values import PICKLED, ValueType
 
 if TYPE_CHECKING:
-    from mainstay.state.declaration import StateInfo
+    from mainstay.state.info import StateInfo
 
 STAMP, VALUE = "at", "value"
 UPDATES = ("write", "read")
@@ -107,8 +107,7 @@ def stored_info(info: StateInfo) -> StateInfo:
     """The state that is stored for a declared one, which has no time to live of its own."""
     if info.ttl is None:
         return info
-    kind = info.kind if info.kind in ("list", "map") else "value"
-    return replace(info, kind=kind, value=stamped(info.value), function=None, ttl=None)
+    return replace(info, value=stamped(info.value), function=None, ttl=None)
 
 
 def join_stamps(stamps: pa.Array, values: pa.Array) -> pa.Array:

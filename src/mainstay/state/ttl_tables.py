@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from mainstay.errors import StateTypeError
-from mainstay.state.declaration import StateInfo
-from mainstay.state.keyed import ABSENT, Access, KeyContext, named, no_none, no_reduction
+from mainstay.state.info import StateInfo
+from mainstay.state.keyed import ABSENT, Access, AnyContext, named, no_none, no_reduction
 
 Now = Callable[[], int]
 
@@ -80,7 +80,7 @@ class TtlValues(TtlTable):
         now = self.now_us()
         self.table.put_many(keys, [None if value is None else (now, value) for value in kept])
 
-    def access(self, context: KeyContext) -> Access:
+    def access(self, context: AnyContext) -> Access:
         below = self.table.access(context)
         touched = self._touching(below)
         thaw, function = self.info.value.thaw, self.info.function
@@ -262,15 +262,6 @@ class _Counting:
 
     def values(self) -> Iterable[Any]:
         return [self[name] for name in self]
-
-
-TTL_TABLES: dict[str, Callable[[StateInfo, Any, Now], TtlTable]] = {
-    "value": TtlValues,
-    "reducing": TtlValues,
-    "aggregating": TtlValues,
-    "list": TtlLists,
-    "map": TtlMaps,
-}
 
 
 class Sweeper:

@@ -19,26 +19,25 @@ from mainstay.errors import RestoreError
 from mainstay.schema.transpose import shown
 from mainstay.snapshot.manifest import StateSchema
 from mainstay.snapshot.statefile import StateTable
-from mainstay.state.declaration import StateInfo
 from mainstay.state.elements import Elements, Mask, not_expired
 from mainstay.state.evolution import Comparison, compare, compare_keys, convert
-from mainstay.state.operations import STORED_AS
+from mainstay.state.info import StateInfo
+from mainstay.state.kinds import kind_named
+from mainstay.state.stored_key import NAMESPACE
 from mainstay.state.ttl import join_stamps, type_named
 from mainstay.state.values import PICKLED, ValueType
-
-_INTERCHANGEABLE = ("value", "reducing", "aggregating")
-"""Kinds that keep one value per key: what differs is how a function changes it."""
 
 
 def schema_of(info: StateInfo) -> StateSchema:
     """How a manifest describes a declared state."""
     return StateSchema(
         info.name,
-        info.kind,
+        info.kind.name,
         info.value.ddl,
         info.map_key.ddl if info.map_key is not None else None,
         info.redistribute,
         info.ttl.lifetime_us if info.ttl is not None else None,
+        info.namespace.ddl if info.namespace is not None else None,
     )
 
 
@@ -70,7 +69,7 @@ class StateUpgrade:
         """Stored rows as the declared state holds them."""
         if not self.is_needed:
             return rows
-        elements = Elements.of(rows, STORED_AS[self.stored.kind])
+        elements = Elements.of(rows, kind_named(self.stored.kind).stored_as)
         flat, keep = elements.flat, elements.everything()
         stamps = pa.array(np.full(len(flat), now_us, np.int64))
         if self.stored.ttl_us is not None:
@@ -80,7 +79,10 @@ class StateUpgrade:
         if self.info.ttl is not None:
             flat = join_stamps(stamps, flat)
         changed = elements.with_values(flat, keep & is_there)
-        return changed if self.info.map_key is None else self._with_map_keys(changed)
+        for name, declared in (("map_key", self.info.map_key), (NAMESPACE, self.info.namespace)):
+            if declared is not None:
+                changed = _with_column(changed, name, declared)
+        return changed
 
     def values(self, flat: pa.Array) -> tuple[pa.Array, Mask]:
         """Stored values as declared ones, and which of them are kept."""
@@ -108,11 +110,12 @@ class StateUpgrade:
                 f"{type(error).__name__}: {error}. Correct the function; the snapshot is as it was."
             ) from error
 
-    def _with_map_keys(self, rows: StateTable) -> StateTable:
-        assert self.info.map_key is not None
-        keys = convert(rows.table.column("map_key").combine_chunks(), self.info.map_key.arrow)
-        place = rows.table.column_names.index("map_key")
-        return StateTable(rows.name, rows.table.set_column(place, "map_key", keys), rows.groups)
+
+def _with_column(rows: StateTable, name: str, declared: ValueType) -> StateTable:
+    """The rows with a column in its declared type."""
+    column = convert(rows.table.column(name).combine_chunks(), declared.arrow)
+    place = rows.table.column_names.index(name)
+    return StateTable(rows.name, rows.table.set_column(place, name, column), rows.groups)
 
 
 def plan_state(
@@ -122,16 +125,20 @@ def plan_state(
     declared = schema_of(info)
     if stored == declared:
         return StateUpgrade(stored, info)
-    if not _has_same_shape(stored, declared):
+    if not _may_become(stored, info):
         raise _misfit(name, stored, declared)
+    if (stored.namespace is None) != (info.namespace is None):
+        raise _other_namespace(name, stored, declared)
     values, is_migrated = _compare_values(stored, info)
-    keys = _compare_map_keys(stored, info)
-    problem = keys.problem or values.problem
-    if info.kind == "columns" and stored.value_type != declared.value_type:
+    map_keys = _compare_keys(stored.map_key_type, info.map_key)
+    namespaces = _compare_keys(stored.namespace, info.namespace)
+    by_key = map_keys.problem or namespaces.problem
+    problem = by_key or values.problem
+    if info.kind.has_fixed_type and stored.value_type != declared.value_type:
         raise _other_aggregation(name, stored, declared)
     if problem is not None:
-        raise _misfit(name, stored, declared, problem, is_by_value=keys.problem is None)
-    dropped = values.dropped + keys.dropped
+        raise _misfit(name, stored, declared, problem, is_by_value=by_key is None)
+    dropped = values.dropped
     missing = [f"{name}.{path}" for path in dropped if f"{name}.{path}" not in allowed]
     if missing:
         raise RestoreError(
@@ -139,16 +146,18 @@ def plan_state(
             f"stored as {described(stored)} and is now declared as {described(declared)}. Declare "
             f"them again, or drop them for good with allow_dropped={missing!r}."
         )
-    changes = (*values.changes, *(f"map key: {each}" for each in keys.changes))
-    changes += _other_changes(stored, declared)
+    changes = (
+        *values.changes,
+        *(f"map key: {each}" for each in map_keys.changes),
+        *(f"namespace: {each}" for each in namespaces.changes),
+        *_other_changes(stored, declared),
+    )
     return StateUpgrade(stored, info, changes, dropped, is_migrated)
 
 
-def _has_same_shape(stored: StateSchema, declared: StateSchema) -> bool:
-    is_value = stored.kind in _INTERCHANGEABLE and declared.kind in _INTERCHANGEABLE
-    if stored.kind != declared.kind and not is_value:
-        return False
-    return stored.redistribute == declared.redistribute
+def _may_become(stored: StateSchema, info: StateInfo) -> bool:
+    same_units = stored.redistribute == info.redistribute
+    return same_units and kind_named(stored.kind).may_become(info.kind)
 
 
 def _compare_values(stored: StateSchema, info: StateInfo) -> tuple[Comparison, bool]:
@@ -163,11 +172,11 @@ def _compare_values(stored: StateSchema, info: StateInfo) -> tuple[Comparison, b
     return found, False
 
 
-def _compare_map_keys(stored: StateSchema, info: StateInfo) -> Comparison:
-    if info.map_key is None or stored.map_key_type == info.map_key.ddl:
+def _compare_keys(stored: str | None, declared: ValueType | None) -> Comparison:
+    """How map keys or namespaces become declared ones, where there are any."""
+    if declared is None or stored is None or stored == declared.ddl:
         return Comparison()
-    assert stored.map_key_type is not None
-    return _compare_named(stored.map_key_type, info.map_key, are_keys=True)
+    return _compare_named(stored, declared, are_keys=True)
 
 
 def _compare_named(stored: str, declared: ValueType, *, are_keys: bool = False) -> Comparison:
@@ -197,7 +206,8 @@ def described(state: StateSchema) -> str:
         types = f"{state.map_key_type} to {state.value_type}"
     how = f" ({state.redistribute})" if state.redistribute is not None else ""
     ttl = f" with ttl {_lifetime(state.ttl_us)}" if state.ttl_us is not None else ""
-    return f"{state.kind} of {types}{how}{ttl}"
+    namespace = f" by namespace {state.namespace}" if state.namespace is not None else ""
+    return f"{state.kind} of {types}{namespace}{how}{ttl}"
 
 
 def _other_aggregation(name: str, stored: StateSchema, declared: StateSchema) -> RestoreError:
@@ -206,6 +216,16 @@ def _other_aggregation(name: str, stored: StateSchema, declared: StateSchema) ->
         f"operator {uid!r} had accumulated {stored.value_type} and would now accumulate "
         f"{declared.value_type}: what an aggregation has not seen cannot be made up. Aggregate as "
         "before, or give it another uid to start empty."
+    )
+
+
+def _other_namespace(name: str, stored: StateSchema, declared: StateSchema) -> RestoreError:
+    what = "has none" if declared.namespace is None else "has one"
+    return RestoreError(
+        f"state {name!r} was stored as {described(stored)} and is now declared as "
+        f"{described(declared)}: what was kept for a key alone and what was kept for a key and a "
+        f"namespace cannot take each other's place, and it now {what}. Declare it as before, or "
+        "give it another name to start empty."
     )
 
 

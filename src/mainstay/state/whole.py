@@ -1,7 +1,7 @@
 """Whole state: what the rows of a chain come to, without operations, and back.
 
-A chain says what was done; whole state says what is: one row per key, for maps one per entry. It
-is what a savepoint holds and what other programs read.
+A chain says what was done; whole state says what is: one row per key, or per pair of a key and a
+namespace, and for maps one per entry. It is what a savepoint holds and what other programs read.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ import pyarrow as pa
 
 from mainstay.errors import StateTypeError
 from mainstay.schema import sizes
-from mainstay.schema.sizes import combined, row_sizes, runs_within
+from mainstay.schema.sizes import row_sizes, runs_within
 from mainstay.schema.transpose import shown
 from mainstay.snapshot.savepoint_files import KeyedRows
 from mainstay.snapshot.statefile import StateTable
-from mainstay.state.codes import codes_of, grouped
+from mainstay.state.codes import grouped
 from mainstay.state.merge import merge
 from mainstay.state.operations import ENTRY_PUT, PUT
+from mainstay.state.stored_key import codes_in, key_columns
 
 
 def to_whole(parts: Sequence[StateTable], kind: str) -> KeyedRows | None:
@@ -45,7 +46,7 @@ def _whole_lists(state: str, table: pa.Table, groups: np.ndarray) -> Iterator[Ke
     if table.nbytes <= sizes.ARRAY_BYTES:
         yield _lists(state, table, groups)
         return
-    codes = codes_of(combined(table.column("key")))
+    codes = codes_in(table)
     by_key = np.bincount(codes, weights=row_sizes(table)).astype(np.int64)
     for first, after in runs_within(by_key, sizes.ARRAY_BYTES):
         inside = (codes >= first) & (codes < after)
@@ -60,12 +61,12 @@ def _whole_lists(state: str, table: pa.Table, groups: np.ndarray) -> Iterator[Ke
 
 
 def _lists(state: str, table: pa.Table, groups: np.ndarray) -> KeyedRows:
-    keys = table.column("key").combine_chunks()
-    order, bounds = grouped(codes_of(keys))
-    firsts = pa.array(order[bounds[:-1]])
-    lists = table.drop_columns(["key"]).take(pa.array(order)).columns
+    order, bounds = grouped(codes_in(table))
+    names = key_columns(table)
+    keys = table.select(names).take(pa.array(order[bounds[:-1]])).columns
+    lists = table.drop_columns(names).take(pa.array(order)).columns
     joined = [_joined(pieces.combine_chunks(), bounds) for pieces in lists]
-    whole = pa.Table.from_arrays([keys.take(firsts), *joined], schema=table.schema)
+    whole = pa.Table.from_arrays([*keys, *joined], schema=table.schema)
     return KeyedRows(state, whole, groups[order[bounds[:-1]]])
 
 
@@ -81,4 +82,5 @@ def to_rows(whole: KeyedRows) -> StateTable:
     """Whole state as the rows of a segment, which say to put it all."""
     is_map = "map_key" in whole.table.column_names
     ops = pa.array(np.full(whole.table.num_rows, ENTRY_PUT if is_map else PUT, np.int8))
-    return StateTable(whole.state, whole.table.add_column(1, "op", ops), whole.groups)
+    place = len(key_columns(whole.table))
+    return StateTable(whole.state, whole.table.add_column(place, "op", ops), whole.groups)

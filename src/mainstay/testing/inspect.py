@@ -13,7 +13,7 @@ from mainstay.snapshot.manifest import Manifest, OperatorState
 from mainstay.snapshot.storage import Storage
 from mainstay.snapshot.units import with_units
 from mainstay.state.backends.heap.backend import HeapBackend
-from mainstay.state.declaration import StateInfo
+from mainstay.state.info import StateInfo
 from mainstay.state.operator import values_in
 from mainstay.state.segments import read_chain
 
@@ -29,8 +29,8 @@ def latest_manifest(storage: Storage) -> Manifest | None:
 def committed_state(storage: Storage, job: JobSpec, uid: str, state: str) -> Any:
     """What a state held at the last epoch.
 
-    Keyed state comes as a dictionary from key to what ``get()`` would give; operator state as a
-    list of lists, one for each subtask.
+    Keyed state comes as a dictionary from key to what ``get()`` would give (from key and namespace
+    where it has one), operator state as a list of lists, one for each subtask.
     """
     spec = _operator(job, uid)
     manifest = latest_manifest(storage)
@@ -70,8 +70,17 @@ def _keyed(
 ) -> Iterator[tuple[Any, Any]]:
     for ctx, backend in restored_backends(storage, job, spec, stored, created_at):
         handle = backend.handles[state]
-        for ctx.key, _ in backend.entries(state):
-            yield ctx.key, dict(handle.items()) if hasattr(handle, "items") else handle.get()
+        for key, _ in backend.entries(state):
+            _go_to(ctx, key, has_namespace=handle.info.namespace is not None)
+            yield key, dict(handle.items()) if hasattr(handle, "items") else handle.get()
+
+
+def _go_to(ctx: ProcessContext, key: Any, *, has_namespace: bool) -> None:
+    """Let handles mean what a state is kept under: a key, or a key and a namespace."""
+    ctx.key = key
+    if has_namespace:
+        ctx.key, namespace = key
+        ctx.namespaced.enter(namespace)
 
 
 def restored_backends(

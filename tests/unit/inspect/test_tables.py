@@ -80,8 +80,10 @@ def columns(
     names: tuple[str, ...] = ("customer",),
     map_key: str | None = None,
     ttl_us: int | None = None,
+    namespace: str | None = None,
 ) -> StateColumns:
-    return StateColumns("totals", StateSchema(name, kind, value, map_key, None, ttl_us), key, names)
+    schema = StateSchema(name, kind, value, map_key, None, ttl_us, namespace)
+    return StateColumns("totals", schema, key, names)
 
 
 def names_of(state: StateColumns) -> list[str]:
@@ -95,6 +97,9 @@ def test_names_that_are_taken_get_an_underscore() -> None:
     assert names_of(struct) == ["touched_at", "b", "total", "touched_at_", "key_group"]
     assert struct.touched_column == "touched_at_"
     assert struct.group_column == "key_group"
+    by_namespace = columns(names=("namespace",), namespace="long")
+    assert names_of(by_namespace) == ["namespace", "namespace_", "total", "key_group"]
+    assert by_namespace.key_columns() == ["namespace"]
 
 
 def test_a_key_that_a_function_made_is_one_column() -> None:
@@ -122,6 +127,20 @@ SHOWN: list[tuple[StateColumns, dict[str, Any]]] = [
             "customer": KEY,
             "total": [[1], [2, 3], [4]],
             "touched_at": [[STAMP], [STAMP] * 2, [STAMP]],
+        },
+    ),
+    (
+        columns(namespace="long"),
+        {"customer": pa.array(["a", "a", "b"]), "namespace": [1, 2, 1], "total": [1, 2, 3]},
+    ),
+    (
+        columns("map", map_key="string", ttl_us=1, namespace="timestamp"),
+        {
+            "customer": pa.array(["a", "a", "b"]),
+            "namespace": [STAMP] * 3,
+            "map_key": ["x", "y", "x"],
+            "total": [1, None, 2],
+            "touched_at": [STAMP] * 3,
         },
     ),
     (
@@ -293,6 +312,11 @@ def test_rows_that_cannot_be_stored_are_named_by_their_key() -> None:
     assert where + "has an entry whose map_key is null" in unfit(entries, data)
     twice = {"customer": ["b", "b"], "map_key": ["x", "x"], "total": [1, 2]}
     assert where + "occurs more than once" in unfit(entries, twice)
+    by_namespace = columns(namespace="long")
+    data = {"customer": keys, "namespace": [1, None], "total": [1, 2]}
+    assert where + "has a namespace that is null" in unfit(by_namespace, data)
+    twice = {"customer": ["b", "b"], "namespace": [4, 4], "total": [1, 2]}
+    assert where + "occurs more than once" in unfit(by_namespace, twice)
     no_stamp = {"customer": keys, "total": [1, 2], "touched_at": [STAMP, None]}
     assert where + "has no touched_at" in unfit(columns(ttl_us=1), no_stamp)
     short = {"customer": keys, "total": [[1], [2, 3]], "touched_at": [[STAMP], [STAMP]]}

@@ -94,6 +94,16 @@ def test_a_time_to_live_needs_a_newer_format_and_nothing_else_does() -> None:
     assert Manifest.from_bytes(expiring.to_bytes()) == expiring
 
 
+def test_a_namespace_needs_a_newer_format_and_nothing_else_does() -> None:
+    plain = manifest()
+    assert b"namespace" not in plain.to_bytes()
+    ((uid, held),) = list(plain.operators.items())[:1]
+    states = tuple(replace(state, namespace="timestamp") for state in held.states)
+    by_pane = replace(plain, operators={**plain.operators, uid: replace(held, states=states)})
+    assert json.loads(by_pane.to_bytes())["format"] == 6
+    assert Manifest.from_bytes(by_pane.to_bytes()) == by_pane
+
+
 def test_the_columns_of_a_key_are_noted_and_an_older_manifest_has_none() -> None:
     plain = manifest()
     assert b"key_names" not in plain.to_bytes()

@@ -19,6 +19,7 @@ from mainstay.state.accumulating import DoesNotFitError, accumulating, result
 from mainstay.state.aggregates import Aggregate, aggregation_of
 from mainstay.state.backends.heap.columns import HeapColumns
 from mainstay.state.grouping import Grouper
+from mainstay.state.stored_key import StoredKey
 from mainstay.state.values import ValueType
 
 FUNCTIONS = ("sum", "count", "min", "max", "mean", "first", "last", "collect")
@@ -95,7 +96,7 @@ class Fold:
     def __init__(self, aggregates: dict[str, Aggregate], schema: pa.Schema) -> None:
         self.aggregation = aggregation_of(aggregates, schema)
         self.parts = [accumulating(each) for each in self.aggregation.accumulators]
-        self.table = HeapColumns(self.aggregation.state(), ValueType.of("long"))
+        self.table = HeapColumns(self.aggregation.state(), StoredKey.of(ValueType.of("long")))
         self.results: dict[Any, list[Any]] = {}
 
     def partials(self, batch: pa.RecordBatch, combine: bool) -> tuple[pa.Array, list[pa.Array]]:

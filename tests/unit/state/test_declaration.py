@@ -24,7 +24,7 @@ class Base:
 
 
 def described(function: object) -> list[tuple[str, str, str]]:
-    return [(info.name, info.kind, info.value.ddl) for info in declarations_of(function)]
+    return [(info.name, info.kind.name, info.value.ddl) for info in declarations_of(function)]
 
 
 def test_states_are_named_after_their_attributes_in_order_of_writing():

@@ -40,7 +40,7 @@ from mainstay.snapshot.savepoint_files import write_keyed, write_units
 from mainstay.snapshot.statefile import StateTable
 from mainstay.snapshot.storage import Storage
 from mainstay.snapshot.units import load_units
-from mainstay.state.operations import STORED_AS
+from mainstay.state.kinds import kind_named
 from mainstay.state.operator import decode_units, encode_units
 from mainstay.state.segments import read_segment
 from mainstay.state.values import ValueType
@@ -77,7 +77,7 @@ class KeyedPiece:
                 parts.setdefault(table.name, []).append(table)
         written: list[Written] = []
         for state in self.states:
-            whole = to_whole(parts.pop(state.name, []), STORED_AS[state.kind])
+            whole = to_whole(parts.pop(state.name, []), kind_named(state.kind).stored_as)
             if whole is not None:
                 path = keyed_path(self.uid, state.name, self.number)
                 file = write_keyed(target, path, whole, self.uid)

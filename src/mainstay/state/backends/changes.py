@@ -1,7 +1,7 @@
 """The changes of an active segment as backends keep them by key, and the rows they stand for.
 
 ====== ===========================================================================
-kind   a change
+stored a change
 ====== ===========================================================================
 value  the new value, or ``DELETED``
 list   a pair: whether it replaces, and the elements; or ``DELETED``
@@ -21,8 +21,9 @@ import pyarrow as pa
 from mainstay.errors import StateTypeError
 from mainstay.schema.sizes import halved, is_sized
 from mainstay.schema.transpose import shown
-from mainstay.state.declaration import StateInfo
-from mainstay.state.operations import APPEND, DELETE, ENTRY_PUT, ENTRY_REMOVE, PUT, STORED_AS
+from mainstay.state.info import StateInfo
+from mainstay.state.operations import APPEND, DELETE, ENTRY_PUT, ENTRY_REMOVE, PUT
+from mainstay.state.stored_key import StoredKey
 from mainstay.state.values import ValueType
 
 Changes = dict[Any, Any]
@@ -58,7 +59,7 @@ def _parts_of(row: tuple[Any, ...], info: StateInfo) -> Sequence[tuple[Any, ...]
     """A list that is too large as one that is put and one that is appended; nothing else can be
     divided."""
     key, *rest = row
-    if info.kind == "list" and rest[1] is not None and len(rest[1]) > 1:
+    if info.kind.stored_as == "list" and rest[1] is not None and len(rest[1]) > 1:
         op, items = rest
         middle = len(items) // 2
         return [(key, op, items[:middle]), (key, APPEND, items[middle:])]
@@ -144,32 +145,32 @@ def encoded(
 ) -> Iterator[list[pa.Array]]:
     """The columns of changes of a state, whatever its kind, a slice at a time."""
     operations = {"value": value_operations, "list": list_operations, "map": map_operations}
-    of_kind = operations[STORED_AS[info.kind]]
+    of_kind = operations[info.kind.stored_as]
 
     def columns(rows: Rows) -> list[pa.Array]:
         if info.map_key is not None:
             return map_columns(rows, key, info.map_key, info.value)
-        make = list_columns if info.kind == "list" else value_columns
+        make = list_columns if info.kind.stored_as == "list" else value_columns
         return make(rows, key, info.value)
 
     rows = (row for part in parts for row in of_kind(part))
     return in_slices(rows, most_rows, columns, info, key)
 
 
-def decoded(rows: pa.Table, info: StateInfo, key: ValueType) -> Iterator[tuple[Any, ...]]:
+def decoded(rows: pa.Table, info: StateInfo, stored: StoredKey) -> Iterator[tuple[Any, ...]]:
     """Stored rows of a state as operations: a key, what is done, a map key or None, the value."""
     count = rows.num_rows
     map_keys = [None] * count
     if info.map_key is not None:
         map_keys = info.map_key.from_array(rows.column("map_key"))
     values = rows.column("value")
-    if info.kind == "list":
+    if info.kind.stored_as == "list":
         items = (each for chunk in values.chunks for each in chunk)
         kept = [info.value.from_array(each.values) if each.is_valid else [] for each in items]
     else:
         kept = info.value.from_array(values)
     ops = rows.column("op").to_pylist()
-    return zip(key.from_array(rows.column("key")), ops, map_keys, kept, strict=True)
+    return zip(stored.kept(rows), ops, map_keys, kept, strict=True)
 
 
 def after(kept: Any, op: int, map_key: Any, value: Any) -> Any:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from mainstay.state.declaration import StateInfo
+from mainstay.state.info import StateInfo
 from mainstay.state.keyed import Access, checking, no_none, no_reduction
 from mainstay.state.ttl import StampedType
 from mainstay.state.values import ValueType

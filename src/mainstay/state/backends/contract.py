@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeAlias
 from mainstay.snapshot.manifest import SegmentRef
 from mainstay.snapshot.statefile import StateTable
 from mainstay.snapshot.storage import Storage
-from mainstay.state.declaration import StateInfo
+from mainstay.state.info import StateInfo
 from mainstay.state.keyed import KeyContext
 from mainstay.state.keygroups import KeyGroupRange
 from mainstay.state.values import ValueType
@@ -189,10 +189,15 @@ class KeyedBackend(Protocol):
         """Make the next segment stand for everything, so that it depends on no older file."""
 
     def entries(self, name: str) -> Iterator[tuple[Any, Any]]:
-        """Every key of a state and what is kept for it, in no particular order."""
+        """Every key of a state and what is kept for it, in no particular order.
 
-    def peek(self, name: str, key: Any) -> Any:
+        Where it has a namespace, every pair of a key and a namespace.
+        """
+
+    def peek(self, name: str, key: Any, namespace: Any = None) -> Any:
         """What ``get`` of a state's handle would give for a key; of a map, all entries as a dict.
+
+        A namespace is named just for a state that has one.
 
         It leaves no trace: nothing is cached, changed or kept alive for longer by it.
         """

@@ -12,29 +12,20 @@ from mainstay.snapshot.manifest import SegmentRef
 from mainstay.snapshot.statefile import StateTable
 from mainstay.snapshot.storage import Storage
 from mainstay.state.backends.contract import Base, Frozen, PathOf, Restore, Work
-from mainstay.state.backends.tables import Tables
+from mainstay.state.backends.over_tables import BackendOverTables
 
 SLICE_ROWS = 2048
 """Rows applied between two chances for the loop to do something else."""
 
 
-class CurrentBackend:
+class CurrentBackend(BackendOverTables):
     """The keyed state of one subtask of one operator. Reads never look at segments."""
 
-    is_large = is_full = is_busy = is_remote = has_own_bases = False
-    trouble: Exception | None = None
+    is_large = is_full = is_busy = False
     not_absorbed: frozenset[str] = frozenset()
-
-    def __init__(self, tables: Tables) -> None:
-        self.tables = tables
-        self.handles = tables.handles
-        self.expiring = tables.expiring
 
     def prefetch(self, keys: Sequence[Any]) -> None:
         """Everything is where it is read."""
-
-    def read_ahead(self, keys: Sequence[Any]) -> Work | None:
-        return None
 
     def relieve(self) -> None:
         """Nothing grows in one piece."""
@@ -47,23 +38,8 @@ class CurrentBackend:
     def frozen_as(self, segment: str) -> None:
         """Reads never look at segments."""
 
-    def on_cut(self, epoch: int) -> None:
-        """Nothing waits for an epoch."""
-
-    def encode(self, frozen: Frozen) -> Iterator[list[StateTable]]:
-        return self.tables.encode(frozen)
-
-    def leftovers(self, frozen: Frozen) -> list[Any]:
-        return self.tables.leftovers(frozen)
-
     def on_durable(self, segment: str, tables: list[StateTable]) -> None:
         """The tables have it all."""
-
-    def on_complete(self, epoch: int) -> None:
-        """Nothing waits for an epoch."""
-
-    def on_abort(self, epoch: int) -> None:
-        """Segments stay in the chain."""
 
     def next_work(self) -> Work | None:
         return None
@@ -89,12 +65,6 @@ class CurrentBackend:
     def mark_all_changed(self) -> None:
         for table in self.tables.values():
             table.mark_all_changed()
-
-    def entries(self, name: str) -> Iterator[tuple[Any, Any]]:
-        return self.tables.entries_of(name)
-
-    def peek(self, name: str, key: Any) -> Any:
-        return self.tables.peek(name, key)
 
     def close(self) -> None:
         """Memory goes with the process."""

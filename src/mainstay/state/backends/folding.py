@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from mainstay.state.accumulating import Accumulating, Column
-from mainstay.state.declaration import StateInfo
+from mainstay.state.info import StateInfo
 from mainstay.state.values import ValueType
 
 

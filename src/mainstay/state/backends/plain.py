@@ -14,9 +14,10 @@ import pyarrow as pa
 from mainstay.state.accumulating import Column, accumulating
 from mainstay.state.backends.changes import DELETED, after, append_to, decoded, encoded, entries_of
 from mainstay.state.backends.folding import fold
-from mainstay.state.declaration import StateInfo
-from mainstay.state.keyed import ABSENT, Access, KeyContext, checking, no_none, no_reduction
-from mainstay.state.operations import STORED_AS
+from mainstay.state.info import StateInfo
+from mainstay.state.keyed import ABSENT, Access, AnyContext, checking, no_none, no_reduction
+from mainstay.state.kind import Shape
+from mainstay.state.stored_key import StoredKey
 from mainstay.state.values import ValueType
 
 SLICE_ROWS = 1000
@@ -39,7 +40,9 @@ class PlainTable:
     """What the kinds share."""
 
     def __init__(self, info: StateInfo, key: ValueType, store: Store) -> None:
-        self.info, self.key, self.store = info, key, store
+        self.info, self.store = info, store
+        self.stored = StoredKey.of(key, info.namespace)
+        self.key = self.stored.type
         self.read = self.peek = store.read
         self.entries = self.survey = store.entries
         self.changes: dict[Any, Any] = {}
@@ -78,9 +81,9 @@ class PlainTable:
 
     def apply(self, rows: pa.Table) -> None:
         """Apply stored rows in order, without making them changes again."""
-        for key, *operation in decoded(rows, self.info, self.key):
+        for key, *operation in decoded(rows, self.info, self.stored):
             kept = after(self.read(key), *operation)
-            is_empty = self.info.kind in ("list", "map") and not kept
+            is_empty = self.info.kind.shape in ("list", "map") and not kept
             self.store.write(key, None if is_empty else kept)
 
 
@@ -98,7 +101,7 @@ class PlainValues(PlainTable):
         for key, value in zip(keys, kept, strict=True):
             self.delete(key) if value is None else self.put(key, value)
 
-    def access(self, context: KeyContext) -> Access:
+    def access(self, context: AnyContext) -> Access:
         thaw, function = self.info.value.thaw or (lambda kept: kept), self.info.function
         checked, reduced = checking(self.info, no_none), checking(self.info, no_reduction)
 
@@ -162,7 +165,14 @@ class PlainMaps(PlainTable):
         return False, dict(kept)
 
 
+TABLES: dict[Shape, type[PlainTable]] = {
+    "value": PlainValues,
+    "list": PlainLists,
+    "map": PlainMaps,
+    "columns": PlainValues,
+}
+
+
 def plain_table(info: StateInfo, key: ValueType, store: Store) -> PlainTable:
     """The table of a state over its store."""
-    kinds = {"value": PlainValues, "list": PlainLists, "map": PlainMaps}
-    return kinds[STORED_AS[info.kind]](info, key, store)
+    return TABLES[info.kind.shape](info, key, store)

@@ -11,15 +11,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from mainstay.errors import MainstayError
+from mainstay.schema.transpose import shown
 from mainstay.snapshot.statefile import StateTable
 from mainstay.state.backends.contract import Frozen
-from mainstay.state.declaration import StateInfo
-from mainstay.state.handles import HANDLES
-from mainstay.state.hashing import key_groups
+from mainstay.state.info import StateInfo
 from mainstay.state.keyed import KeyContext
 from mainstay.state.operations import columns_of
-from mainstay.state.peeking import given
-from mainstay.state.ttl_tables import TTL_TABLES
+from mainstay.state.stored_key import StoredKey
 from mainstay.state.values import ValueType
 
 
@@ -34,18 +33,22 @@ class Tables(Mapping[str, Any]):
         context: KeyContext,
         tables: Mapping[str, Any],
     ) -> None:
-        context.key_type = self.key = key
+        context.key_type = key
         self.max_parallelism = max_parallelism
         self._tables = dict(tables)
         self._infos = {info.name: info for info in infos}
+        self._keys = {info.name: StoredKey.of(key, info.namespace) for info in infos}
         self.expiring = {
-            info.name: TTL_TABLES[info.kind](info, tables[info.name], context.now_us)
+            info.name: info.kind.ttl_table(info, tables[info.name], context.now_us)
             for info in infos
-            if info.ttl is not None
+            if info.ttl is not None and info.kind.ttl_table is not None
         }
         seen = {**tables, **self.expiring}
         self.handles = {
-            info.name: HANDLES[info.kind](info, seen[info.name], context) for info in infos
+            info.name: info.kind.handle(
+                info, seen[info.name], context if info.namespace is None else context.namespaced
+            )
+            for info in infos
         }
 
     def __getitem__(self, name: str) -> Any:
@@ -62,11 +65,12 @@ class Tables(Mapping[str, Any]):
         done: list[StateTable] = []
         for name, parts in frozen.items():
             table = self._tables[name]
-            schema = columns_of(table.info, self.key)
+            key = self._keys[name]
+            schema = columns_of(table.info, key.key)
             batches, groups = [], []
             for columns in table.encode(parts):
-                batches.append(pa.record_batch(columns, schema=schema))
-                groups.append(key_groups([columns[0]], self.max_parallelism))
+                batches.append(key.batch(columns, schema))
+                groups.append(key.groups(columns[0], self.max_parallelism))
                 yield []
             rows = pa.Table.from_batches(batches, schema)
             done.append(StateTable(name, rows, np.concatenate(groups), table.repeats_keys(parts)))
@@ -78,17 +82,23 @@ class Tables(Mapping[str, Any]):
             part for name, parts in frozen.items() for part in self._tables[name].leftovers(parts)
         ]
 
-    def peek(self, name: str, key: Any) -> Any:
+    def peek(self, name: str, key: Any, namespace: Any = None) -> Any:
         """What the handle of a state would give for a key, from a table that leaves no trace."""
-        (frozen,) = self.key.freeze_many([key])
+        info = self._infos[name]
+        if (namespace is None) != (info.namespace is None):
+            raise MainstayError(
+                f"state {name!r} has {'no' if info.namespace is None else 'a'} namespace, and the "
+                f"look at it named {shown(namespace)}. Name one just for a state that has one."
+            )
+        asked = key if namespace is None else (key, namespace)
+        (frozen,) = self._keys[name].type.freeze_many([asked])
         kept = self._tables[name].peek(frozen)
         if kept is not None and name in self.expiring:
             expiring = self.expiring[name]
             kept = expiring.counting(kept, expiring.horizon())
-        return given(self._infos[name], kept)
+        return info.kind.given(info, kept)
 
     def entries_of(self, name: str) -> Iterator[tuple[Any, Any]]:
         """Every key and what is kept for it, in no particular order."""
-        if name in self.expiring:
-            return self.expiring[name].entries()
-        return self._tables[name].entries()  # type: ignore[no-any-return]
+        found: Iterator[tuple[Any, Any]] = self.expiring.get(name, self._tables[name]).entries()
+        return found

@@ -15,14 +15,15 @@ from mainstay.runtime.spec import KeySpec, OperatorSpec
 from mainstay.runtime.worker.durability import Durability, UnackedCut
 from mainstay.runtime.worker.member import Member
 from mainstay.snapshot.manifest import SubtaskState
-from mainstay.state.declaration import StateInfo
+from mainstay.state.info import StateInfo
 from mainstay.state.keygroups import KeyGroupRange
+from mainstay.state.kinds import OPERATOR_LIST, VALUE
 from mainstay.state.operator import values_in
 from mainstay.state.segments import read_chain
 from mainstay.state.values import ValueType
 from tests.members import keyed, opened
 
-TOTAL = StateInfo("total", "value", ValueType.of("long"))
+TOTAL = StateInfo("total", VALUE, ValueType.of("long"))
 KEY = KeySpec((0,), ValueType.of("string"), ("k",))
 
 
@@ -383,7 +384,7 @@ def test_columns_of_a_segment_are_those_of_the_declared_type(
 # ---------------------------------------------------------------- late parts
 
 
-UNITS = StateInfo("units", "operator_list", ValueType.of("long"), redistribute="split")
+UNITS = StateInfo("units", OPERATOR_LIST, ValueType.of("long"), redistribute="split")
 
 
 class Waiting(Operator):

@@ -79,6 +79,14 @@ def test_what_tasks_write_is_a_state_that_is_read(tmp_path: Path) -> None:
     assert {row["customer"]: row["total"] for row in read} == {f"c{i}": i for i in range(200)}
 
 
+def test_all_namespaces_of_a_key_go_to_the_task_of_the_key() -> None:
+    schema = StateSchema("total", "value", "long", namespace="long")
+    columns = StateColumns("totals", schema, "string", ("customer",))
+    data = {"customer": ["a", "a", "b"], "namespace": [1, 2, 1], "total": [1, 2, 3]}
+    (batch,) = AddGroups(columns, GROUPS, TASKS)(iter([pa.record_batch(data)]))
+    assert batch.column(3).to_pylist() == key_groups([batch.column(0)], GROUPS).tolist()
+
+
 def test_an_attempt_that_is_repeated_writes_other_files(tmp_path: Path) -> None:
     table = next(shuffled([rows()]))
     first, again = results(table, tmp_path), results(table, tmp_path)

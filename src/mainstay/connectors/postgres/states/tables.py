@@ -20,8 +20,8 @@ from mainstay.connectors.postgres.columns import composed, identifier, joined
 from mainstay.connectors.postgres.driver import driver
 from mainstay.connectors.postgres.states.readable import OWN, as_hex, columns_for, shown_columns
 from mainstay.connectors.postgres.states.sessions import StateRefusedError
+from mainstay.state.backends.external.descriptor import info_of
 from mainstay.state.backends.external.store import StateChanges, StateColumns, TableSet
-from mainstay.state.declaration import StateInfo
 from mainstay.state.operations import columns_of
 from mainstay.state.ttl import type_named
 
@@ -147,9 +147,7 @@ def table_name(tables: TableSet, state: str) -> str:
 
 def _schema_of(state: StateColumns) -> pa.Schema:
     """The columns of a state's rows, as segments have them, without the operation."""
-    map_key = None if state.map_key_type is None else type_named(state.map_key_type)
-    info = StateInfo(state.name, state.kind, type_named(state.value_type), map_key)
-    schema = columns_of(info, type_named(state.key_type))
+    schema = columns_of(info_of(state), type_named(state.key_type))
     return schema.remove(schema.get_field_index("op"))
 
 

@@ -38,10 +38,11 @@ from mainstay.state.backends.external.ledger import NOTHING, Pending, Position, 
 from mainstay.state.backends.external.reading import RemoteTable
 from mainstay.state.backends.external.reads import Reads
 from mainstay.state.backends.external.store import Applied, Store, StoreAwayError, TableSet
-from mainstay.state.backends.rocksdb.kinds import TABLES
+from mainstay.state.backends.over_tables import BackendOverTables
+from mainstay.state.backends.rocksdb.shapes import TABLES
 from mainstay.state.backends.tables import Tables
 from mainstay.state.keygroups import KeyGroupRange
-from mainstay.state.operations import STORED_AS
+from mainstay.state.stored_key import StoredKey
 from mainstay.state.ttl import stored_info
 
 _ACTIVE = 0.15
@@ -57,21 +58,24 @@ class Remote:
     part_bytes: Callable[[], int]
 
 
-class ExternalBackend:
+class ExternalBackend(BackendOverTables):
     """The keyed state of one subtask of one operator, in tables of an external database."""
 
     is_remote = has_own_bases = True
 
     def __init__(self, place: Place, remote: Remote) -> None:
-        self.place, self.store, self._remote = place, remote.store, remote
         infos = [stored_info(info) for info in place.states]
         tables = {
-            info.name: TABLES[info.kind](info, place.key, 0, place.max_parallelism)
+            info.name: TABLES[info.kind.shape](
+                info, StoredKey.of(place.key, info.namespace), 0, place.max_parallelism
+            )
             for info in infos
         }
+        super().__init__(
+            Tables(place.states, place.key, place.max_parallelism, place.context, tables)
+        )
+        self.place, self.store, self._remote = place, remote.store, remote
         self.states = [state_columns(info, place.key) for info in infos]
-        self.tables = Tables(place.states, place.key, place.max_parallelism, place.context, tables)
-        self.handles, self.expiring = self.tables.handles, self.tables.expiring
         self.set = TableSet(place.lineage, place.uid)
         self.unapplied = Unapplied()
         self.reads = Reads(self.tables, self._drop)
@@ -86,9 +90,8 @@ class ExternalBackend:
     def _attach(self) -> None:
         """Have rows read from the database. Before, there are none of this subtask in it."""
         self._is_attached = True
-        for name, table in self.tables.items():
-            kind = STORED_AS[table.info.kind]
-            table.database = RemoteTable(self.store, self.set, name, kind, self.place.groups)
+        for table in self.tables.values():
+            table.database = RemoteTable(self.store, self.set, table, self.place.groups)
 
     # ------------------------------------------------------------ on the loop
 
@@ -130,23 +133,11 @@ class ExternalBackend:
                 self.tables[rows.name].learn(rows.table.nbytes, rows.table.num_rows)
             yield tables
 
-    def leftovers(self, frozen: Frozen) -> list[Any]:
-        return self.tables.leftovers(frozen)
-
-    def entries(self, name: str) -> Iterator[tuple[Any, Any]]:
-        return self.tables.entries_of(name)
-
-    def peek(self, name: str, key: Any) -> Any:
-        return self.tables.peek(name, key)
-
     def on_durable(self, segment: str, tables: list[StateTable]) -> None:
         self.unapplied.durable(segment, tables)
 
     def on_complete(self, epoch: int) -> None:
         self.unapplied.committed(epoch)
-
-    def on_abort(self, epoch: int) -> None:
-        """Segments stay in the chain, and are applied when a later epoch is committed."""
 
     # ------------------------------------------------------------ memory
 

@@ -15,22 +15,26 @@ import pyarrow as pa
 from mainstay.snapshot.statefile import StateTable
 from mainstay.state.backends.changes import DELETED, append_to, decoded, entries_of
 from mainstay.state.backends.external.store import PART, StateChanges
-from mainstay.state.backends.rocksdb.cells import LENGTH
 from mainstay.state.backends.rocksdb.maps import RocksMaps
 from mainstay.state.backends.rocksdb.rows import PREFIX
 from mainstay.state.backends.rocksdb.tables import RocksLists
 from mainstay.state.operations import APPEND, DELETE, ENTRY_PUT, PUT
+from mainstay.state.stored_key import key_columns
 
 Changes = list[StateChanges]
-HEAD = PREFIX.size
-MAP_HEAD = PREFIX.size + LENGTH.size
 GROUP_BYTES = 2
+_NUMBER = bytes(PREFIX.size - GROUP_BYTES)
 _NOTHING = b"\0"
 
 
-def key_of(row_key: bytes, *, is_map: bool) -> bytes:
-    """``k`` of a row key: all subtasks' states have tables of their own, so without a number."""
-    return row_key[:GROUP_BYTES] + row_key[MAP_HEAD if is_map else HEAD :]
+def key_of(row_key: bytes) -> bytes:
+    """``k`` of a row key: without the number, because each state has a table of its own."""
+    return row_key[:GROUP_BYTES] + row_key[PREFIX.size :]
+
+
+def row_key_of(k: bytes) -> bytes:
+    """The row key of ``k``."""
+    return k[:GROUP_BYTES] + _NUMBER + k[GROUP_BYTES:]
 
 
 def changes_in(tables: Mapping[str, Any], segment: Sequence[StateTable], number: int) -> Changes:
@@ -45,8 +49,8 @@ def changes_in(tables: Mapping[str, Any], segment: Sequence[StateTable], number:
 def _changes_of(table: Any, rows: StateTable, number: int, piece: int) -> StateChanges:
     part = rows.table.combine_chunks()
     is_map = isinstance(table, RocksMaps)
-    row_keys = table.rows.of_column(_column(part, "key"), rows.groups)
-    keys = [key_of(row_key, is_map=is_map) for row_key in row_keys]
+    row_keys = table.rows.of_column(table.stored_key.column(part), rows.groups)
+    keys = [key_of(row_key) for row_key in row_keys]
     ops = part.column("op").to_pylist()
     if is_map:
         return _of_maps(table, part, keys, ops)
@@ -129,14 +133,15 @@ def _joined_lists(part: pa.Table, rows: Sequence[Sequence[int]]) -> pa.Table:
     firsts = pa.array(bounds[:-1].astype(np.int64))
     offsets = pa.array(ends[bounds.astype(np.int64)], pa.int32())
     joined = pa.ListArray.from_arrays(offsets, lists.flatten(), type=lists.type)
-    return pa.table({"key": _column(taken, "key").take(firsts), "value": joined})
+    keys = {name: _column(taken, name).take(firsts) for name in key_columns(taken)}
+    return pa.table({**keys, "value": joined})
 
 
 def noted(table: Any, rows: StateTable) -> dict[Any, Any]:
     """The rows of a segment as the changes that a table keeps of a frozen one."""
     changes: dict[Any, Any] = {}
     is_map, is_list = isinstance(table, RocksMaps), isinstance(table, RocksLists)
-    for key, op, map_key, kept in decoded(rows.table, table.info, table.key):
+    for key, op, map_key, kept in decoded(rows.table, table.info, table.stored_key):
         if is_map:
             if op == DELETE:
                 changes[key] = (True, {})

@@ -21,6 +21,7 @@ from mainstay.snapshot.manifest import EXTERNAL, SegmentRef
 from mainstay.snapshot.statefile import StateTable
 from mainstay.snapshot.storage import Storage
 from mainstay.state.backends.contract import PathOf
+from mainstay.state.backends.external.changes import row_key_of
 from mainstay.state.backends.external.store import (
     GROUP,
     PART,
@@ -30,14 +31,14 @@ from mainstay.state.backends.external.store import (
     Stored,
     TableSet,
 )
-from mainstay.state.backends.rocksdb.cells import LENGTH
-from mainstay.state.backends.rocksdb.kinds import TABLES
 from mainstay.state.backends.rocksdb.lists import GENERATION
-from mainstay.state.backends.rocksdb.rows import PREFIX
+from mainstay.state.backends.rocksdb.shapes import TABLES
 from mainstay.state.backends.rocksdb.writing import read_rows
-from mainstay.state.declaration import StateInfo
+from mainstay.state.info import StateInfo
 from mainstay.state.keygroups import KeyGroupRange
-from mainstay.state.operations import STORED_AS, columns_of
+from mainstay.state.kinds import kind_named
+from mainstay.state.operations import columns_of
+from mainstay.state.stored_key import StoredKey
 from mainstay.state.ttl import type_named
 from mainstay.state.values import ValueType
 
@@ -52,7 +53,17 @@ database is known here once its settings were made or used."""
 def state_columns(info: StateInfo, key: ValueType) -> StateColumns:
     """A state as a database keeps it."""
     map_key = None if info.map_key is None else info.map_key.ddl
-    return StateColumns(info.name, STORED_AS[info.kind], key.ddl, info.value.ddl, map_key)
+    namespace = None if info.namespace is None else info.namespace.ddl
+    stored_as = info.kind.stored_as
+    return StateColumns(info.name, stored_as, key.ddl, info.value.ddl, map_key, namespace)
+
+
+def info_of(state: StateColumns) -> StateInfo:
+    """The state that a database keeps so."""
+    map_key = None if state.map_key_type is None else type_named(state.map_key_type)
+    namespace = None if state.namespace_type is None else type_named(state.namespace_type)
+    kind, value = kind_named(state.kind), type_named(state.value_type)
+    return StateInfo(state.name, kind, value, map_key, namespace=namespace)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,14 +180,13 @@ def read_external(storage: Storage, ref: SegmentRef) -> Iterator[StateTable]:
 def _read_state(
     store: Store, found: Descriptor, state: StateColumns, groups: KeyGroupRange
 ) -> Iterator[StateTable]:
-    map_key = None if state.map_key_type is None else type_named(state.map_key_type)
-    info = StateInfo(state.name, state.kind, type_named(state.value_type), map_key)
-    key = type_named(state.key_type)
+    info, key = info_of(state), type_named(state.key_type)
+    stored = StoredKey.of(key, info.namespace)
     # The groups are read from the rows, so their number does not matter.
-    table = TABLES[info.kind](info, key, 0, 1)
+    table = TABLES[info.kind.shape](info, stored, 0, 1)
     rows = iter(_local_rows(store.scan(found.tables, state.name, groups), state.kind, found.number))
     while some := list(islice(rows, READ_ROWS)):
-        batch = pa.record_batch(read_rows(table, some), schema=columns_of(info, key))
+        batch = stored.batch(read_rows(table, some), columns_of(info, key))
         of_rows = np.array([GROUP.unpack_from(row_key)[0] for row_key, _ in some], np.uint16)
         yield StateTable(state.name, pa.Table.from_batches([batch]), of_rows)
 
@@ -184,16 +194,16 @@ def _read_state(
 def _local_rows(rows: Iterator[Stored], kind: str, number: int) -> Iterator[tuple[bytes, bytes]]:
     """Rows as a local database has them, of lists no part that came after ``number``."""
     for k, some in groupby(rows, lambda row: row[0]):
-        head, key = k[:2] + b"\0" * (PREFIX.size - 2), k[2:]
+        row_key = row_key_of(k)
         if kind == "map":
             for _, s, cell in some:
-                yield head + LENGTH.pack(len(key)) + key + s, cell
+                yield row_key + s, cell
         elif kind == "list":
             parts = [cell for _, s, cell in some if PART.unpack(s)[0] <= number]
             if parts:
-                yield head + key, GENERATION.pack(0) + b"".join(parts)
+                yield row_key, GENERATION.pack(0) + b"".join(parts)
         else:
-            yield from ((head + key, cell) for _, _, cell in some)
+            yield from ((row_key, cell) for _, _, cell in some)
 
 
 def descriptor_of(

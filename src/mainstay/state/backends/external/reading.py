@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from mainstay.state.backends.external.changes import GROUP_BYTES, key_of
+from mainstay.state.backends.external.changes import key_of, row_key_of
 from mainstay.state.backends.external.store import PART, Store, StoreAwayError, Stored, TableSet
-from mainstay.state.backends.rocksdb.cells import LENGTH
 from mainstay.state.backends.rocksdb.lists import GENERATION
-from mainstay.state.backends.rocksdb.rows import PREFIX
 from mainstay.state.keygroups import KeyGroupRange
 
 Rows = Mapping[bytes, list[tuple[bytes, bytes]]]
@@ -37,11 +35,12 @@ def patiently(read: Callable[[], Found]) -> Found:
 class RemoteTable:
     """The rows of one state in the key-groups of one subtask; see ``rocksdb.disk.Database``."""
 
-    def __init__(
-        self, store: Store, tables: TableSet, state: str, kind: str, groups: KeyGroupRange
-    ) -> None:
+    def __init__(self, store: Store, tables: TableSet, table: Any, groups: KeyGroupRange) -> None:
         self.tables = tables
-        self._store, self._state, self._kind, self._groups = store, state, kind, groups
+        self._store, self._groups = store, groups
+        self._state: str = table.info.name
+        self._kind: str = table.info.kind.stored_as
+        self._divided = table.rows.entry_cell
         self._ready: Rows = {}
         self._known: frozenset[bytes] = frozenset()
         self.single_reads = 0
@@ -74,15 +73,13 @@ class RemoteTable:
     def get_many(self, row_keys: Sequence[bytes]) -> list[bytes | None]:
         if self.is_map:
             return [self._entry(row_key) for row_key in row_keys]
-        keys = [key_of(row_key, is_map=False) for row_key in row_keys]
+        keys = [key_of(row_key) for row_key in row_keys]
         rows = self._rows(keys)
         return [self._cell(rows[k]) if k in rows else None for k in keys]
 
     def _entry(self, row_key: bytes) -> bytes | None:
-        (length,) = LENGTH.unpack_from(row_key, PREFIX.size)
-        start = PREFIX.size + LENGTH.size
-        k = row_key[:GROUP_BYTES] + row_key[start : start + length]
-        s = row_key[start + length :]
+        prefix, s = self._divided(row_key)
+        k = key_of(prefix)
         if k in self._known:
             return dict(self._ready.get(k, ())).get(s)
         self.single_reads += 1
@@ -100,7 +97,7 @@ class RemoteTable:
         if end is None:
             yield from self._scan_all()
             return
-        k = key_of(start, is_map=True)
+        k = key_of(start)
         for s, cell in self._rows([k]).get(k, ()):
             yield start + s, cell
 
@@ -110,13 +107,9 @@ class RemoteTable:
             yield from self._row_keys(k, some)
 
     def _row_keys(self, k: bytes, rows: Iterable[Stored]) -> Iterator[tuple[bytes, bytes]]:
-        head, key = k[:GROUP_BYTES] + self._number, k[GROUP_BYTES:]
+        row_key = row_key_of(k)
         if self.is_map:
-            prefix = head + LENGTH.pack(len(key)) + key
             for _, s, cell in rows:
-                yield prefix + s, cell
+                yield row_key + s, cell
         else:
-            yield head + key, self._cell([(s, cell) for _, s, cell in rows])
-
-    _number = b"\0\0"
-    """The number of every state: each has a database of its own."""
+            yield row_key, self._cell([(s, cell) for _, s, cell in rows])

@@ -89,15 +89,15 @@ class Reads:
 
     def _is_asked(self, name: str, table: Any) -> bool:
         remote: RemoteTable = table.database
+        if table.stored_key.namespace is not None:
+            return False  # which namespaces it will be nobody knows yet
         if not table.live.single_loads and not remote.single_reads:
             return False
         keys, entries = self._entries.get(name, (0, 0))
         return not remote.is_map or entries <= keys * MOST_ENTRIES
 
     def _places(self, name: str, keys: Sequence[Any]) -> list[bytes]:
-        table = self._tables[name]
-        is_map = table.database.is_map
-        return [key_of(row_key, is_map=is_map) for row_key in table.rows.of(keys)]
+        return [key_of(row_key) for row_key in self._tables[name].rows.of(keys)]
 
     def _hand_over(
         self, name: str, keys: Sequence[Any], places: Sequence[bytes], rows: Rows

@@ -41,6 +41,7 @@ class StateColumns:
     key_type: str
     value_type: str
     map_key_type: str | None
+    namespace_type: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mainstay.state.backends.compiled import compiled_access
-from mainstay.state.keyed import Access, KeyContext
+from mainstay.state.keyed import Access, AnyContext
 
 if TYPE_CHECKING:
-    from mainstay.state.backends.heap.tables import HeapValues
+    from mainstay.state.backends.heap.values import HeapValues
 
 SHARDS = 256
 """Into how many dictionaries a large table is divided, by the hash of the key."""
@@ -65,7 +65,7 @@ _STORE = """
 _SOURCE = _SOURCE.replace("STORE", _STORE)
 
 
-def heap_access(table: HeapValues, context: KeyContext) -> Access:
+def heap_access(table: HeapValues, context: AnyContext) -> Access:
     """How a handle reads and writes a table of the heap backend."""
     return compiled_access(
         _SOURCE,

@@ -7,15 +7,27 @@ segments.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from mainstay.state.backends.current import CurrentBackend
-from mainstay.state.backends.heap.tables import TABLES
+from mainstay.state.backends.heap.collections import HeapLists, HeapMaps
+from mainstay.state.backends.heap.columns import HeapColumns
+from mainstay.state.backends.heap.values import HeapValues
 from mainstay.state.backends.tables import Tables
-from mainstay.state.declaration import StateInfo
+from mainstay.state.info import StateInfo
 from mainstay.state.keyed import KeyContext
+from mainstay.state.kind import Shape
+from mainstay.state.stored_key import StoredKey
 from mainstay.state.ttl import stored_info
 from mainstay.state.values import ValueType
+
+TABLES: dict[Shape, Callable[[StateInfo, StoredKey], Any]] = {
+    "value": HeapValues,
+    "list": HeapLists,
+    "map": HeapMaps,
+    "columns": HeapColumns,
+}
 
 
 class HeapBackend(CurrentBackend):
@@ -28,7 +40,10 @@ class HeapBackend(CurrentBackend):
         max_parallelism: int,
         context: KeyContext,
     ) -> None:
-        tables = {info.name: TABLES[info.kind](info, key) for info in map(stored_info, infos)}
+        tables = {
+            info.name: TABLES[info.kind.shape](info, StoredKey.of(key, info.namespace))
+            for info in map(stored_info, infos)
+        }
         super().__init__(Tables(infos, key, max_parallelism, context, tables))
 
     def relieve(self) -> None:

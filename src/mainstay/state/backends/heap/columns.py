@@ -24,10 +24,10 @@ import pyarrow as pa
 from mainstay.errors import ProtocolError
 from mainstay.state.accumulating import Accumulating, Column, accumulating
 from mainstay.state.backends.heap.slots import Slots, slots_for
-from mainstay.state.declaration import StateInfo
 from mainstay.state.grouping import Grouper
+from mainstay.state.info import StateInfo
 from mainstay.state.operations import PUT
-from mainstay.state.values import ValueType
+from mainstay.state.stored_key import StoredKey
 
 SLICE_ROWS = 16384
 _LOOK_AT = 1 << 18
@@ -38,11 +38,12 @@ _FIRST_CAPACITY = 1 << 10
 class HeapColumns:
     """One row of accumulators per key."""
 
-    def __init__(self, info: StateInfo, key: ValueType) -> None:
+    def __init__(self, info: StateInfo, stored: StoredKey) -> None:
         self.info = info
-        self.key = key
+        self.stored = stored
+        self.key = stored.type
         self.parts: list[Accumulating] = [accumulating(each) for each in info.function]
-        self._slots = slots_for(key)
+        self._slots = slots_for(stored.type)
         self._lanes = [_Lane(part) for part in self.parts]
         self._capacity = 0
         self._changed = np.zeros(0, np.bool_)
@@ -165,7 +166,7 @@ class HeapColumns:
         """Apply stored rows in order, without making them changes again."""
         if (rows.column("op").to_numpy() != PUT).any():
             raise ProtocolError(f"state {self.info.name!r}: a stored row is no put.")
-        keys, value = rows.column("key").combine_chunks(), rows.column("value").combine_chunks()
+        keys, value = self.stored.column(rows), rows.column("value").combine_chunks()
         groups = self._grouper.group(keys)
         if groups.codes is not None:
             last = np.empty(groups.count, np.int64)

@@ -3,21 +3,23 @@
 Keys that are whole numbers underneath are looked up by whole columns: in a window over a range of
 keys that is dense enough (a place for each), and beyond it in a hash table. A table that is full is
 not rebuilt in one go, which would hold the worker up: new keys go to a larger one, to which the old
-keys are moved some at a time. Other keys are looked up in a dictionary.
+keys are moved some at a time. Other keys are looked up in a dictionary. A key with a namespace is
+looked up by a whole number again, made of the slots of the two.
 
 This is a hot file (benchmarks/aggregate_path.py).
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from mainstay.state.accumulating import dtype_of
-from mainstay.state.grouping import Words, is_word, scattered, words_of
+from mainstay.state.grouping import Grouper, Words, is_word, scattered, words_of
+from mainstay.state.stored_key import PairType
 from mainstay.state.values import ValueType
 
 Slots = npt.NDArray[np.int64]
@@ -26,10 +28,14 @@ _FIRST_CAPACITY = 1 << 12
 _MOVED_AT_ONCE = 1 << 14
 _WINDOW_PER_KEY = 8
 _SMALLEST_WINDOW = 1 << 12
+_NAMESPACE_BITS = 31
+"""A slot is a number of 32 bits with a sign, so a pair of them is one of 64."""
 
 
-def slots_for(key: ValueType) -> WordSlots | ObjectSlots:
+def slots_for(key: ValueType) -> WordSlots | ObjectSlots | PairSlots:
     """The slots of keys of a type."""
+    if isinstance(key, PairType):
+        return PairSlots(key)
     return WordSlots(key) if is_word(key.arrow) else ObjectSlots(key)
 
 
@@ -61,6 +67,46 @@ class ObjectSlots:
     def keys(self, slots: Slots) -> pa.Array:
         keys = self._keys
         return self._key.to_array([keys[slot] for slot in slots.tolist()])
+
+
+class PairSlots:
+    """Slots of pairs of a key and a namespace: each of the two has slots, and so has their pair."""
+
+    def __init__(self, pair: PairType) -> None:
+        self._parts = (slots_for(pair.key), slots_for(pair.namespace))
+        self._fields = list(pair.arrow)
+        self._pairs = WordSlots(ValueType.of("long"))
+        self._grouper = Grouper()
+
+    def __len__(self) -> int:
+        return len(self._pairs)
+
+    def find(self, pair: Any) -> int | None:
+        """The slot of one pair in its kept form."""
+        found = [part.find(kept) for part, kept in zip(self._parts, pair, strict=True)]
+        key, namespace = found
+        if key is None or namespace is None:
+            return None
+        return self._pairs.find(key << _NAMESPACE_BITS | namespace)
+
+    def of(self, pairs: pa.Array) -> Slots:
+        """The slots of distinct pairs; a new one gets the next slot."""
+        parts = zip(self._parts, pairs.flatten(), strict=True)
+        key, namespace = (self._slots_of(slots, column) for slots, column in parts)
+        return self._pairs.of(pa.array(key << _NAMESPACE_BITS | namespace))
+
+    def _slots_of(self, slots: Any, column: pa.Array) -> Slots:
+        """The slots of the keys or the namespaces of pairs, which come again in other pairs."""
+        groups = self._grouper.group(column)
+        if groups.codes is None:
+            return cast(Slots, slots.of(column))
+        return cast(Slots, slots.of(column.take(pa.array(groups.rows)))[groups.codes])
+
+    def keys(self, slots: Slots) -> pa.Array:
+        words = words_of(self._pairs.keys(slots))
+        numbers = (words >> _NAMESPACE_BITS, words & ((1 << _NAMESPACE_BITS) - 1))
+        arrays = [part.keys(each) for part, each in zip(self._parts, numbers, strict=True)]
+        return pa.StructArray.from_arrays(arrays, fields=self._fields)
 
 
 class WordSlots:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mainstay.state.backends.compiled import compiled_access
-from mainstay.state.keyed import Access, KeyContext
+from mainstay.state.keyed import Access, AnyContext
 
 if TYPE_CHECKING:
     from mainstay.state.backends.rocksdb.tables import RocksValues
@@ -56,7 +56,7 @@ def add_thawed(value):
 """
 
 
-def rocks_access(table: RocksValues, context: KeyContext) -> Access:
+def rocks_access(table: RocksValues, context: AnyContext) -> Access:
     """How a handle reads and writes a table of the RocksDB backend."""
     return compiled_access(
         _SOURCE,

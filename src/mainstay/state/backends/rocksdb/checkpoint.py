@@ -26,18 +26,22 @@ from mainstay.snapshot.manifest import FileRef, SegmentRef
 from mainstay.snapshot.statefile import StateTable
 from mainstay.snapshot.storage import Storage
 from mainstay.state.backends.rocksdb.disk import ROWS, Disk, Files, LocalCheckpoint, Row
-from mainstay.state.backends.rocksdb.kinds import TABLES
 from mainstay.state.backends.rocksdb.rocks_disk import RocksDisk
 from mainstay.state.backends.rocksdb.rows import PREFIX, group_bounds
 from mainstay.state.backends.rocksdb.settings import RocksSettings
+from mainstay.state.backends.rocksdb.shapes import TABLES
 from mainstay.state.backends.rocksdb.tables import chunks
 from mainstay.state.backends.rocksdb.writing import read_rows
-from mainstay.state.declaration import StateInfo
-from mainstay.state.operations import STORED_AS, columns_of
+from mainstay.state.info import StateInfo
+from mainstay.state.kinds import kind_named
+from mainstay.state.operations import columns_of
+from mainstay.state.stored_key import StoredKey
 from mainstay.state.ttl import type_named
 
-CHECKPOINT_FORMAT = 2
-"""Since format 2 a descriptor says which key-groups a file has rows of."""
+CHECKPOINT_FORMAT = 3
+GROUPS_FORMAT = 2
+"""Since format 2 a descriptor says which key-groups a file has rows of. Format 3 is written where
+some state has a namespace."""
 
 PathOf = Callable[[str], str]
 """The path in storage for the name of a file."""
@@ -52,15 +56,27 @@ class StoredState:
     kind: str
     value_type: str
     map_key_type: str | None
+    namespace_type: str | None = None
 
     @staticmethod
     def of(info: StateInfo, number: int) -> StoredState:
         map_key = None if info.map_key is None else info.map_key.ddl
-        return StoredState(number, info.name, STORED_AS[info.kind], info.value.ddl, map_key)
+        namespace = None if info.namespace is None else info.namespace.ddl
+        stored_as = info.kind.stored_as
+        return StoredState(number, info.name, stored_as, info.value.ddl, map_key, namespace)
 
     def info(self) -> StateInfo:
         map_key = None if self.map_key_type is None else type_named(self.map_key_type)
-        return StateInfo(self.name, self.kind, type_named(self.value_type), map_key)
+        namespace = None if self.namespace_type is None else type_named(self.namespace_type)
+        kind, value = kind_named(self.kind), type_named(self.value_type)
+        return StateInfo(self.name, kind, value, map_key, namespace=namespace)
+
+    def document(self) -> dict[str, Any]:
+        """What is stored of it. Versions that knew no namespace find none."""
+        found = asdict(self)
+        if self.namespace_type is None:
+            del found["namespace_type"]
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +93,14 @@ class Descriptor:
     """From which to which key-group a file has rows, as far as it is known."""
 
     def to_bytes(self) -> bytes:
-        return json.dumps({"format": CHECKPOINT_FORMAT, **asdict(self)}, sort_keys=True).encode()
+        has_namespaces = any(state.namespace_type is not None for state in self.states)
+        states = [state.document() for state in self.states]
+        document = {
+            "format": CHECKPOINT_FORMAT if has_namespaces else GROUPS_FORMAT,
+            **asdict(self),
+            "states": states,
+        }
+        return json.dumps(document, sort_keys=True).encode()
 
     @staticmethod
     def read(storage: Storage, ref: SegmentRef) -> Descriptor:
@@ -186,12 +209,13 @@ def read_checkpoint(
     key = type_named(descriptor.key_type)
     infos = {state.number: state.info() for state in descriptor.states}
     # The groups are read from the rows, so their number does not matter.
-    tables = {n: TABLES[info.kind](info, key, n, 1) for n, info in infos.items()}
+    keys = {number: StoredKey.of(key, info.namespace) for number, info in infos.items()}
+    tables = {n: TABLES[info.kind.shape](info, keys[n], n, 1) for n, info in infos.items()}
     parts: dict[int, list[tuple[pa.RecordBatch, Any]]] = {number: [] for number in tables}
     for chunk in scan_checkpoint(storage, ref, descriptor, disk or RocksDisk(RocksSettings())):
         for number, rows in by_state(chunk).items():
             schema = columns_of(infos[number], key)
-            batch = pa.record_batch(read_rows(tables[number], rows), schema=schema)
+            batch = keys[number].batch(read_rows(tables[number], rows), schema)
             groups = np.array([PREFIX.unpack_from(row_key)[0] for row_key, _ in rows], np.uint16)
             parts[number].append((batch, groups))
     return [

@@ -16,9 +16,9 @@ from mainstay.state.backends.changes import DELETED, entries_of, map_columns, ma
 from mainstay.state.backends.rocksdb.cells import cells_of
 from mainstay.state.backends.rocksdb.rows import prefix_end
 from mainstay.state.backends.rocksdb.tables import RocksTable
-from mainstay.state.declaration import StateInfo
+from mainstay.state.info import StateInfo
 from mainstay.state.keyed import ABSENT
-from mainstay.state.values import ValueType
+from mainstay.state.stored_key import StoredKey
 
 
 class RocksMaps(RocksTable):
@@ -31,8 +31,10 @@ class RocksMaps(RocksTable):
 
     is_map = True
 
-    def __init__(self, info: StateInfo, key: ValueType, number: int, max_parallelism: int) -> None:
-        super().__init__(info, key, number, max_parallelism)
+    def __init__(
+        self, info: StateInfo, stored: StoredKey, number: int, max_parallelism: int
+    ) -> None:
+        super().__init__(info, stored, number, max_parallelism)
         assert info.map_key is not None
         self.map_key = info.map_key
         self.key_cells = cells_of(info.map_key, is_key=True)

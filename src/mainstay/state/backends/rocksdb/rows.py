@@ -7,6 +7,7 @@
 so that the key-groups of a subtask are one sequential scan. The key is a byte that says whether it
 is there (1) or null (0), and its cell (see ``cells``). In a map each entry has a row of its
 own: the length of the key comes before it, in four bytes, and the cell of the map key after it.
+States with a namespace have row keys of their own (see ``namespaces``).
 """
 
 from __future__ import annotations
@@ -20,8 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mainstay.state.backends.rocksdb.cells import FEW, LENGTH, FixedCells, as_bytes, cells_of
-from mainstay.state.hashing import key_groups
-from mainstay.state.values import ValueType
+from mainstay.state.stored_key import StoredKey
 
 PREFIX = struct.Struct(">HH")
 _WORD = (1 << 64) - 1
@@ -50,11 +50,17 @@ def hash_of_whole(number: int) -> int:
 
 
 class RowKeys:
-    """The row keys of one state. ``is_map`` says that each entry of a key has its own row."""
+    """The row keys of a state without a namespace.
 
-    def __init__(self, number: int, key: ValueType, max_parallelism: int, *, is_map: bool) -> None:
+    ``is_map`` says that each entry of a key has its own row.
+    """
+
+    def __init__(
+        self, number: int, stored: StoredKey, max_parallelism: int, *, is_map: bool
+    ) -> None:
         self.number = number
-        self._key = key
+        self._stored = stored
+        self._key = key = stored.key
         self._cells = cells_of(key, is_key=True)
         self._max_parallelism = max_parallelism
         self._is_map = is_map
@@ -66,7 +72,7 @@ class RowKeys:
         if self._is_whole and len(kept) < FEW and None not in kept:
             return [self._of_whole(number) for number in kept]
         column = self._key.to_array(kept)
-        return self.of_column(column, key_groups([column], self._max_parallelism))
+        return self.of_column(column, self._stored.groups(column, self._max_parallelism))
 
     def _of_whole(self, number: int) -> bytes:
         """The row key of one whole number: a column of one would cost many times as much."""

@@ -30,10 +30,12 @@ from mainstay.state.backends.rocksdb.disk import Database
 from mainstay.state.backends.rocksdb.lists import GENERATION, ListCells
 from mainstay.state.backends.rocksdb.live import LiveRows
 from mainstay.state.backends.rocksdb.memory import ENTRY_BYTES, SCALAR_ENTRY_BYTES
-from mainstay.state.backends.rocksdb.rows import PREFIX, RowKeys
-from mainstay.state.declaration import StateInfo
-from mainstay.state.keyed import Access, KeyContext
+from mainstay.state.backends.rocksdb.namespaces import row_keys_of
+from mainstay.state.backends.rocksdb.rows import PREFIX
+from mainstay.state.info import StateInfo
+from mainstay.state.keyed import Access, AnyContext
 from mainstay.state.operations import DELETE, PUT
+from mainstay.state.stored_key import StoredKey
 from mainstay.state.values import PICKLED, ValueType
 
 SLICE_ROWS = 4096
@@ -55,12 +57,15 @@ class RocksTable:
 
     is_map = False
 
-    def __init__(self, info: StateInfo, key: ValueType, number: int, max_parallelism: int) -> None:
+    def __init__(
+        self, info: StateInfo, stored: StoredKey, number: int, max_parallelism: int
+    ) -> None:
         self.info = info
-        self.key = key
+        self.stored_key = stored
+        self.key = stored.type
         self.changes: dict[Any, Any] = {}
         """The active segment: what has changed of each key."""
-        self.rows = RowKeys(number, key, max_parallelism, is_map=self.is_map)
+        self.rows = row_keys_of(number, stored, max_parallelism, is_map=self.is_map)
         self.live = LiveRows(self.load)
         self.database: Database | None = None
         self.frozen: list[tuple[int, dict[Any, Any]]] = []
@@ -95,8 +100,11 @@ class RocksTable:
         raise NotImplementedError
 
     def prefetch(self, keys: Iterable[Any]) -> None:
-        """Load what a batch is about to ask for, if this table is asked at all."""
-        if self.live.single_loads:
+        """Load what a batch is about to ask for, if this table is asked at all.
+
+        Which namespaces that will be nobody knows yet.
+        """
+        if self.live.single_loads and self.stored_key.namespace is None:
             self.live.bring(keys)
 
     def keep(self, memory_bytes: int) -> None:
@@ -198,10 +206,12 @@ class RocksTable:
 class RocksValues(RocksTable):
     """One kept value per key. A change is the new value, None where it was deleted."""
 
-    def __init__(self, info: StateInfo, key: ValueType, number: int, max_parallelism: int) -> None:
-        super().__init__(info, key, number, max_parallelism)
+    def __init__(
+        self, info: StateInfo, stored: StoredKey, number: int, max_parallelism: int
+    ) -> None:
+        super().__init__(info, stored, number, max_parallelism)
         self.cells = cells_of(info.value)
-        if not any(map(_is_several_objects, (key, info.value))):
+        if not any(map(_is_several_objects, (self.key, info.value))):
             self.entry_bytes = self.row_bytes = SCALAR_ENTRY_BYTES
 
     def load(self, keys: list[Any]) -> None:
@@ -233,7 +243,7 @@ class RocksValues(RocksTable):
         (cell,) = (None,) if self.database is None else self.database.get_many(self.rows.of([key]))
         return None if cell is None else self.cells.decode([cell])[0]
 
-    def access(self, context: KeyContext) -> Access:
+    def access(self, context: AnyContext) -> Access:
         return rocks_access(self, context)
 
     def put(self, key: Any, kept: Any) -> None:
@@ -280,8 +290,10 @@ class RocksValues(RocksTable):
 class RocksColumns(RocksValues):
     """One row of accumulators per key, read and written for the keys of a batch in one go."""
 
-    def __init__(self, info: StateInfo, key: ValueType, number: int, max_parallelism: int) -> None:
-        super().__init__(info, key, number, max_parallelism)
+    def __init__(
+        self, info: StateInfo, stored: StoredKey, number: int, max_parallelism: int
+    ) -> None:
+        super().__init__(info, stored, number, max_parallelism)
         self.parts: list[Accumulating] = [accumulating(each) for each in info.function]
 
     def fold(self, keys: pa.Array, partials: Sequence[Column]) -> list[Column]:
@@ -295,8 +307,10 @@ class RocksLists(RocksTable):
     A change is a pair: whether it replaces, and the elements; or the mark of a deletion.
     """
 
-    def __init__(self, info: StateInfo, key: ValueType, number: int, max_parallelism: int) -> None:
-        super().__init__(info, key, number, max_parallelism)
+    def __init__(
+        self, info: StateInfo, stored: StoredKey, number: int, max_parallelism: int
+    ) -> None:
+        super().__init__(info, stored, number, max_parallelism)
         self.cells = ListCells(info.value)
         self._elements = 0
 

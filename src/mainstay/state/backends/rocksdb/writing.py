@@ -28,7 +28,7 @@ def write_rows(database: Database, table: Any, rows: StateTable, generation: int
     for start in range(0, rows.table.num_rows, _SLICE_ROWS):
         part = rows.table.slice(start, _SLICE_ROWS).combine_chunks()
         groups = rows.groups[start : start + _SLICE_ROWS]
-        row_keys = table.rows.of_column(_column(part, "key"), groups)
+        row_keys = table.rows.of_column(table.stored_key.column(part), groups)
         ops = part.column("op").to_pylist()
         if isinstance(table, RocksLists):
             _write_lists(database, table, row_keys, ops, part, generation)
@@ -103,7 +103,7 @@ def _write_maps(
 
 
 def read_rows(table: RocksTable, rows: Sequence[tuple[bytes, bytes]]) -> list[pa.Array]:
-    """The columns (see ``operations.columns_of``) that say the same as rows of a database."""
+    """The columns of a segment that say the same as rows of a database; the first is the key's."""
     keys = [row_key for row_key, _ in rows]
     cells = [cell for _, cell in rows]
     if isinstance(table, RocksMaps):

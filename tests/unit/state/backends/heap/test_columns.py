@@ -18,6 +18,7 @@ from mainstay.state.aggregates import Aggregate, aggregation_of
 from mainstay.state.backends.heap import columns as heap_columns
 from mainstay.state.backends.heap.columns import HeapColumns
 from mainstay.state.operations import DELETE, PUT, columns_of
+from mainstay.state.stored_key import StoredKey
 from mainstay.state.values import ValueType
 
 SCHEMA = to_schema("k long, v long, s string")
@@ -39,7 +40,7 @@ class Modelled:
         self.info = self.aggregation.state()
         self.key = ValueType.of(ddl)
         self.parts = [accumulating(each) for each in self.aggregation.accumulators]
-        self.table = HeapColumns(self.info, self.key)
+        self.table = HeapColumns(self.info, StoredKey.of(self.key))
         self.model: Kept = {}
         self.changed: set[Any] = set()
 

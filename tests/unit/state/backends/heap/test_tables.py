@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 from mainstay.state.backends.heap import tables as heap_tables
+from mainstay.state.backends.heap import values as heap_values
 from mainstay.state.backends.heap.backend import HeapBackend
-from mainstay.state.declaration import StateInfo
+from mainstay.state.info import StateInfo
 from mainstay.state.keyed import KeyContext
+from mainstay.state.kinds import LIST, MAP, VALUE
 from mainstay.state.values import ValueType
 
 LONG = ValueType.of("long")
@@ -19,9 +21,9 @@ LONG = ValueType.of("long")
 def backend(monkeypatch: pytest.MonkeyPatch) -> HeapBackend:
     monkeypatch.setattr(heap_tables, "SHARD_ABOVE", 3)
     infos = [
-        StateInfo("value", "value", LONG),
-        StateInfo("items", "list", LONG),
-        StateInfo("entries", "map", LONG, LONG),
+        StateInfo("value", VALUE, LONG),
+        StateInfo("items", LIST, LONG),
+        StateInfo("entries", MAP, LONG, LONG),
     ]
     return HeapBackend(infos, LONG, 16, KeyContext())
 
@@ -82,9 +84,9 @@ TEXT = ValueType.of("string")
 
 def test_overwritten_versions_of_large_values_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """Columns hold every version: past some bytes, changes are kept by key, the last of each."""
-    monkeypatch.setattr(heap_tables, "MOST_COLUMN_BYTES", 1 << 20)
+    monkeypatch.setattr(heap_values, "MOST_COLUMN_BYTES", 1 << 20)
     context = KeyContext()
-    backend = HeapBackend([StateInfo("value", "value", TEXT)], LONG, 16, context)
+    backend = HeapBackend([StateInfo("value", VALUE, TEXT)], LONG, 16, context)
     context.key = 7
     slice_rows, size = 100, 1000
     for number in range(100):
@@ -103,10 +105,10 @@ def test_overwritten_versions_of_large_values_are_not_kept(monkeypatch: pytest.M
 
 def test_small_values_are_kept_as_columns_as_before() -> None:
     context = KeyContext()
-    backend = HeapBackend([StateInfo("value", "value", LONG)], LONG, 16, context)
+    backend = HeapBackend([StateInfo("value", VALUE, LONG)], LONG, 16, context)
     for _ in range(50):
         for context.key in range(2048):
             backend.handles["value"].update(1)
         backend.relieve()
     (parts,) = backend.freeze().values()
-    assert all(isinstance(part, heap_tables._Columns) for part in parts)
+    assert all(isinstance(part, heap_values._Columns) for part in parts)

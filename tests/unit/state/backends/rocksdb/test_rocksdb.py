@@ -28,6 +28,7 @@ from mainstay.state.backends.rocksdb.rows import RowKeys, hash_of_whole
 from mainstay.state.backends.rocksdb.settings import RocksSettings
 from mainstay.state.declaration import ValueState
 from mainstay.state.keygroups import KeyGroupRange
+from mainstay.state.stored_key import StoredKey
 from mainstay.state.values import ValueType
 from tests.key_hashes import hash_keys
 from tests.members import keyed, opened
@@ -45,7 +46,7 @@ def test_the_hash_of_one_whole_number_is_the_hash_of_the_column(number: int) -> 
 
 @given(st.lists(LONGS, min_size=1, max_size=3), st.booleans())
 def test_a_few_row_keys_are_those_of_many(numbers: list[int], is_map: bool) -> None:
-    rows = RowKeys(7, ValueType.of("long"), 128, is_map=is_map)
+    rows = RowKeys(7, StoredKey.of(ValueType.of("long")), 128, is_map=is_map)
     many = rows.of([*numbers, *range(FEW)])
     assert rows.of(numbers) == many[: len(numbers)]
     assert rows.keys(many) == [*numbers, *range(FEW)]
@@ -53,10 +54,10 @@ def test_a_few_row_keys_are_those_of_many(numbers: list[int], is_map: bool) -> N
 
 def test_the_bytes_of_rows_do_not_change() -> None:
     """Part of the durable format: a checkpoint that was written once must be read for ever."""
-    key = RowKeys(258, ValueType.of("long"), 128, is_map=False)
+    key = RowKeys(258, StoredKey.of(ValueType.of("long")), 128, is_map=False)
     assert key.of([5]) == [bytes.fromhex("005a0102010500000000000000")]
     assert key.of([None])[0][2:] == bytes.fromhex("010200")
-    entry = RowKeys(0, ValueType.of("string"), 128, is_map=True)
+    entry = RowKeys(0, StoredKey.of(ValueType.of("string")), 128, is_map=True)
     assert entry.of(["ab"])[0][2:] == bytes.fromhex("000003000000016162")
     nested = ValueType.of("struct<a:int,b:array<string>>")
     column = nested.to_array([nested.freeze((1, ["x", None]))])

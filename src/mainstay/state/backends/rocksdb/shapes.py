@@ -1,4 +1,4 @@
-"""Which table of the RocksDB backend is for which kind of state."""
+"""Which table of the RocksDB backend is for which shape of state."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from typing import Any
 
 from mainstay.state.backends.rocksdb.maps import RocksMaps
 from mainstay.state.backends.rocksdb.tables import RocksColumns, RocksLists, RocksValues
-from mainstay.state.declaration import StateInfo
-from mainstay.state.values import ValueType
+from mainstay.state.info import StateInfo
+from mainstay.state.kind import Shape
+from mainstay.state.stored_key import StoredKey
 
-TABLES: dict[str, Callable[[StateInfo, ValueType, int, int], Any]] = {
+TABLES: dict[Shape, Callable[[StateInfo, StoredKey, int, int], Any]] = {
     "value": RocksValues,
-    "reducing": RocksValues,
-    "aggregating": RocksValues,
     "list": RocksLists,
     "map": RocksMaps,
     "columns": RocksColumns,

@@ -1,0 +1,50 @@
+"""What backends over tables share: the parts of the contract that tables do by themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from mainstay.snapshot.statefile import StateTable
+from mainstay.state.backends.contract import Frozen, Work
+from mainstay.state.backends.tables import Tables
+
+
+class BackendOverTables:
+    """The keyed state of one subtask of one operator, as its tables show it.
+
+    Segments, not epochs, are what it goes by: it need not hear of the end of one.
+    """
+
+    is_remote = has_own_bases = False
+    trouble: Exception | None = None
+
+    def __init__(self, tables: Tables) -> None:
+        self.tables = tables
+        self.handles = tables.handles
+        self.expiring = tables.expiring
+
+    def encode(self, frozen: Frozen) -> Iterator[list[StateTable]]:
+        return self.tables.encode(frozen)
+
+    def leftovers(self, frozen: Frozen) -> list[Any]:
+        return self.tables.leftovers(frozen)
+
+    def read_ahead(self, keys: Sequence[Any]) -> Work | None:
+        """What is read is near."""
+        return None
+
+    def on_cut(self, epoch: int) -> None:
+        """Nothing waits for an epoch."""
+
+    def on_complete(self, epoch: int) -> None:
+        """Nothing waits for an epoch."""
+
+    def on_abort(self, epoch: int) -> None:
+        """Segments stay in the chain."""
+
+    def entries(self, name: str) -> Iterator[tuple[Any, Any]]:
+        return self.tables.entries_of(name)
+
+    def peek(self, name: str, key: Any, namespace: Any = None) -> Any:
+        return self.tables.peek(name, key, namespace)
