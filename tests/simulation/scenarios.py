@@ -770,6 +770,14 @@ def check_seeds(scenario_of: Callable[[int], Scenario], first: int, count: int) 
             raise AssertionError(f"seed {seed}: {error}") from error
 
 
+def check_seed(scenario_of: Callable[[int], Scenario], seed: int) -> None:
+    """Play one seed as it is, and name it if it fails."""
+    try:
+        check(play(scenario_of(seed)))
+    except Exception as error:
+        raise AssertionError(f"seed {seed}: {error}") from error
+
+
 def is_noticed(scenario_of: Callable[[int], Scenario], seeds: Iterable[int]) -> bool:
     """Whether a seed fails: a bug has been planted, and should not go unnoticed."""
     for seed in seeds:

@@ -225,6 +225,8 @@ class Member:
     def close(self) -> None:
         """The job ends in good order."""
         self.operator.close()
+        if self.keyed is not None:
+            self.keyed.backend.end()
 
     def release(self) -> None:
         """Give back what is held."""

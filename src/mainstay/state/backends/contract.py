@@ -202,6 +202,9 @@ class KeyedBackend(Protocol):
         It leaves no trace: nothing is cached, changed or kept alive for longer by it.
         """
 
+    def end(self) -> None:
+        """The job ends in good order: bring what is committed to where others read it."""
+
     def close(self) -> None:
         """Give back what is held, at whatever moment."""
 

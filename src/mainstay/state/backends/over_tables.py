@@ -43,6 +43,9 @@ class BackendOverTables:
     def on_abort(self, epoch: int) -> None:
         """Segments stay in the chain."""
 
+    def end(self) -> None:
+        """Nobody else reads what is held."""
+
     def entries(self, name: str) -> Iterator[tuple[Any, Any]]:
         return self.tables.entries_of(name)
 

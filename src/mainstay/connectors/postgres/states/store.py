@@ -156,11 +156,17 @@ class PostgresStore:
     ) -> None:
         with self._sessions.transaction() as connection:
             self._check_fence(connection, tables, attempt)
+            self._line_up(connection, tables, segment)
             covered = self._covered(connection, tables, segment)
             runs, missing = still_missing(changes, segment, covered)
             self._write(connection, tables, missing)
             self._note(connection, tables, segment, runs)
             self._forget(connection, tables, segment.groups, forget_up_to)
+
+    def _line_up(self, connection: Any, tables: TableSet, segment: Applied) -> None:
+        """A segment whose answer was lost may still be under way here."""
+        whose = "/".join((tables.lineage, tables.uid, tables.making, segment.segment))
+        connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [whose])
 
     def _covered(self, connection: Any, tables: TableSet, segment: Applied) -> list[Applied]:
         query = """

@@ -20,7 +20,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from mainstay.errors import MainstayError, RestoreError
+from mainstay.errors import FencedError, MainstayError, RestoreError
 from mainstay.snapshot.manifest import SegmentRef
 from mainstay.snapshot.statefile import StateTable
 from mainstay.snapshot.storage import Storage
@@ -248,6 +248,16 @@ class ExternalBackend(BackendOverTables):
         """The database has a segment, and nobody reads what was there before."""
         for table in self.tables.values():
             table.absorbed(number)
+
+    def end(self) -> None:
+        """Apply what is committed, so that others find it. Where the database is away, or listens
+        to somebody else by now, the next attempt does."""
+        try:
+            while (pending := self.unapplied.next()) is not None:
+                self.apply_pending(pending, NOTHING)
+                self.unapplied.applied(pending)
+        except (StoreAwayError, FencedError) as error:
+            self.trouble = error
 
     def close(self) -> None:
         for table in self.tables.values():
