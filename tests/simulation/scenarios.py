@@ -525,12 +525,14 @@ def external_of(seed: int) -> MemoryStoreSettings:
 
 
 def drawn(scenario: Scenario) -> Scenario:
-    """Half of the seeds keep state in databases, some of them only at first or only later."""
+    """Most seeds keep state in databases, some of them only at first or only later."""
     heap, rocks = HeapSettings(), database_of(scenario.seed)
+    external = external_of(scenario.seed)
     choices = [(heap,)] * 4 + [(rocks,)] * 4 + [(heap, rocks), (rocks, heap)]
+    choices += [(external,)] * 4 + [(external, heap), (rocks, external)]
     backends = Random(f"backend-{scenario.seed}").choice(choices)
     # A database that is full holds rows back, and epochs that time out for ever have no end.
-    timeout_s = max(scenario.snapshots.timeout_s, 2.0 if rocks in backends else 0.0)
+    timeout_s = max(scenario.snapshots.timeout_s, 0.0 if backends == (heap,) else 2.0)
     snapshots = replace(scenario.snapshots, timeout_s=timeout_s)
     return replace(scenario, backends=backends, snapshots=snapshots)
 

@@ -31,7 +31,7 @@ from mainstay.state.info import StateInfo
 from mainstay.state.keyed import KeyContext
 from mainstay.state.keygroups import HASH_ID, KeyGroupRange
 from mainstay.state.merge import merge
-from mainstay.state.segments import part_of
+from mainstay.state.segments import check_readable, part_of
 from mainstay.state.values import ValueType
 
 
@@ -262,6 +262,8 @@ class KeyedSubtask:
         """
         start = Restore(place, chain, read, not is_foreign, is_converted)
         tables = self.backend.restore(start)
+        if is_foreign or not self.backend.has_own_bases:
+            check_readable(place, chain)
         if is_foreign:
             base = self.backend.base(f"{self.owner.prefix}-c0", storage, self.owner.file_path)
             return Restored(tables, () if base is None else (base,), is_whole=base is not None)

@@ -12,7 +12,7 @@ import pytest
 
 import mainstay as ms
 from mainstay.connectors.postgres.states.settings import Postgres
-from mainstay.errors import FencedError, GraphError, JobFailedError, RestoreError
+from mainstay.errors import FencedError, GraphError, RestoreError
 from mainstay.state.backends.external.descriptor import STORES
 from mainstay.state.declaration import ListState, ValueState
 from tests.contract.conftest import OpenBackend
@@ -49,15 +49,18 @@ def state_in(dsn: str, **more: Any) -> Postgres:
     return ms.Postgres(dsn, schema=schema_of(dsn), **more)
 
 
-def environment(dsn: str, path: Path, parallelism: int = 2, count: int = COUNT) -> Any:
-    return with_state(state_in(dsn, cache="1MiB"), path, parallelism, count)
+def environment(dsn: str, path: Path, **more: Any) -> Any:
+    return with_state(state_in(dsn, cache="1MiB"), path, **more)
 
 
-def with_state(state: Any, path: Path, parallelism: int = 2, count: int = COUNT) -> Any:
+def with_state(
+    state: Any, path: Path, *, parallelism: int = 2, count: int = COUNT, restore: Any = None
+) -> Any:
     env = ms.Environment(
         spark="embedded",
         parallelism=parallelism,
         state=state,
+        restore=restore,
         snapshots=ms.Snapshots(path / "snapshots", every="100ms"),
     )
     rows = env.source(Ids(count, 1_000.0), uid="ids").key_by("k")
@@ -156,8 +159,8 @@ def test_a_server_that_crashes_again_and_again_loses_and_doubles_nothing(
 def test_a_server_that_is_away_for_a_while_is_waited_for(
     server: PostgresServer, dsn: str, tmp_path: Path
 ) -> None:
-    job = environment(dsn, tmp_path).start("seen")
-    await_until(lambda: complete_epochs(job) >= 2, "two epochs are complete")
+    job = with_state(state_in(dsn), tmp_path).start("seen")
+    await_until(lambda: complete_epochs(job) >= 5, "every key was seen")
     server.stop("immediate")
     try:
         problem = await_until(job.problems, "the job says what it waits for")[0]
@@ -189,12 +192,12 @@ def test_a_job_that_is_rescaled_goes_on_with_its_tables(dsn: str, tmp_path: Path
 def test_a_savepoint_goes_to_another_backend_and_back(dsn: str, tmp_path: Path) -> None:
     job = environment(dsn, tmp_path / "1").start("seen")
     await_until(lambda: complete_epochs(job) >= 5, "epochs are complete")
-    job.stop(tmp_path / "first", PATIENCE_S)
-    heap = with_state("heap", tmp_path / "2").start("seen", restore=tmp_path / "first")
+    job.stop(tmp_path / "first", timeout=PATIENCE_S)
+    heap = with_state("heap", tmp_path / "2", restore=tmp_path / "first").start("seen")
     await_until(lambda: complete_epochs(heap) >= 3, "epochs are complete")
-    heap.stop(tmp_path / "second", PATIENCE_S)
+    heap.stop(tmp_path / "second", timeout=PATIENCE_S)
     asked(dsn, f'DROP SCHEMA "{schema_of(dsn)}" CASCADE')
-    back = environment(dsn, tmp_path / "3").start("seen", restore=tmp_path / "second")
+    back = environment(dsn, tmp_path / "3", restore=tmp_path / "second").start("seen")
     assert back.wait(PATIENCE_S) == "finished"
     check(dsn)
 
@@ -203,7 +206,7 @@ def test_a_job_that_is_started_again_goes_on(dsn: str, tmp_path: Path) -> None:
     job = environment(dsn, tmp_path).start("seen")
     await_until(lambda: complete_epochs(job) >= 3, "epochs are complete")
     job.stop(timeout=PATIENCE_S)
-    again = environment(dsn, tmp_path, parallelism=3).start("seen", restore="latest")
+    again = environment(dsn, tmp_path, parallelism=3, restore="latest").start("seen")
     assert again.wait(PATIENCE_S) == "finished"
     check(dsn)
 
@@ -215,9 +218,9 @@ def test_an_epoch_that_the_tables_have_moved_on_from_is_refused(dsn: str, tmp_pa
     job = environment(dsn, tmp_path).start("seen")
     await_until(lambda: complete_epochs(job) >= 4, "epochs are complete")
     job.stop(timeout=PATIENCE_S)
-    older = job.epochs()[-2].epoch
-    again = environment(dsn, tmp_path).start("seen", restore=older)
-    with pytest.raises(JobFailedError, match=r"moved on to epoch .* or from a savepoint"):
+    older = [each.epoch for each in job.snapshots() if each.status == "complete"][-2]
+    again = environment(dsn, tmp_path, restore=older).start("seen")
+    with pytest.raises(RestoreError, match=r"moved on to epoch .* or from a savepoint"):
         again.wait(PATIENCE_S)
 
 
@@ -228,8 +231,8 @@ def test_tables_that_were_dropped_are_missed(dsn: str, tmp_path: Path) -> None:
     )
     job.stop(timeout=PATIENCE_S)
     asked(dsn, f'DROP SCHEMA "{schema_of(dsn)}" CASCADE')
-    again = environment(dsn, tmp_path).start("seen", restore="latest")
-    with pytest.raises(JobFailedError, match="is not in schema"):
+    again = environment(dsn, tmp_path, restore="latest").start("seen")
+    with pytest.raises(RestoreError, match="is not in schema"):
         again.wait(PATIENCE_S)
 
 
@@ -291,7 +294,6 @@ def test_a_snapshot_of_an_unknown_database_says_what_to_do(dsn: str, tmp_path: P
     )
     job.stop(timeout=PATIENCE_S)
     del STORES[state_in(dsn).name]
-    heap = with_state("heap", tmp_path).start("seen", restore="latest")
-    with pytest.raises(JobFailedError, match="does not know how to reach"):
+    heap = with_state("heap", tmp_path, restore="latest").start("seen")
+    with pytest.raises(RestoreError, match="does not know how to reach"):
         heap.wait(PATIENCE_S)
-    assert RestoreError.is_final

@@ -80,7 +80,7 @@ class ExternalBackend(BackendOverTables):
         self.unapplied = Unapplied()
         self.reads = Reads(self.tables, self._drop)
         self.trouble: Exception | None = None
-        self._is_attached = False
+        self._is_attached = self._is_ended = False
         self._broken: Exception | None = None
         self._is_admitted = False
         self._is_applying = False
@@ -203,6 +203,8 @@ class ExternalBackend(BackendOverTables):
         forget_up_to = self.unapplied.forgettable(pending)
 
         def done(_: Any) -> None:
+            if self._is_ended:
+                return
             self._is_applying = False
             self.trouble = None
             if not self._is_attached:
@@ -252,7 +254,9 @@ class ExternalBackend(BackendOverTables):
     def end(self) -> None:
         """Apply what is committed, so that others find it. Where the database is away, or listens
         to somebody else by now, the next attempt does."""
+        self._is_ended = True
         try:
+            # What is under way is done again, and finds itself done.
             while (pending := self.unapplied.next()) is not None:
                 self.apply_pending(pending, NOTHING)
                 self.unapplied.applied(pending)

@@ -1,7 +1,7 @@
 """The base of an external chain: a small file that says where the rows are, and what they mean.
 
 The rows themselves are in the database, which moves on. A base stands for all segments up to
-``number``: the parts of lists after it are left out by whoever reads it, because the segments
+``number``: the parts of lists after it are left out by its readers, because the segments
 after it say them again. What they say of values and maps again does not matter.
 """
 

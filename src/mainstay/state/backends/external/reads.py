@@ -1,4 +1,4 @@
-"""Reading ahead: what a batch is about to ask for is read beside the loop, in bulk.
+"""Reading ahead: what a batch is about to ask for is read in the background, in bulk.
 
 While a read is under way the database may take a segment in that the read has not seen. Memory
 keeps such a segment's changes until every read that was begun before has been handed over.

@@ -99,10 +99,11 @@ class StateChanges:
 
 
 def tables_gone(tables: TableSet, store: str) -> RestoreError:
-    """What is asked for was dropped, because a later epoch has tables of its own."""
+    """What is asked for was dropped, by somebody or for the tables of a later epoch."""
     return RestoreError(
-        f"the {tables} of an older epoch is not in {store} any more: the job has made its tables "
-        "anew since. Start from the latest epoch, or from a savepoint."
+        f"the {tables} is not in {store}: its tables were dropped, the job has made them anew "
+        "since an older epoch, or it is another database. Name the database that has them, start "
+        "from the latest epoch, or start from a savepoint."
     )
 
 
