@@ -252,6 +252,22 @@ class OutsideProblem:
 
 
 @dataclass(frozen=True, slots=True)
+class StateReads:
+    """What a subtask has read so far of state in an external database."""
+
+    hits: int = 0
+    """Keys whose state was in memory when their rows came."""
+    misses: int = 0
+    single_reads: int = 0
+    """Round trips that the subtask had to wait for, because nobody could foresee the key."""
+    reads: int = 0
+    read_s: float = 0.0
+    """How long the reads for slices of rows took, all together."""
+    parked_s: float = 0.0
+    """How long rows have waited for them."""
+
+
+@dataclass(frozen=True, slots=True)
 class TaskMetrics:
     """What a subtask has done so far in this attempt, and whether it is held back just now."""
 
@@ -273,6 +289,8 @@ class TaskMetrics:
     """Which part of the time it was at work lately."""
     counts: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """How many rows each of its operators has taken and emitted, by uid."""
+    state_reads: StateReads | None = None
+    """What it has read of state in an external database; None where it has none."""
 
 
 @dataclass(frozen=True, slots=True)

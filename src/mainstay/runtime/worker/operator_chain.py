@@ -86,10 +86,12 @@ class OperatorChain:
         """Whether more rows may be taken behind those that wait."""
         return self._parking is None or not self._parking.is_full
 
-    @property
-    def parked_s(self) -> float:
-        """How long rows have waited for state so far."""
-        return 0.0 if self._parking is None else self._parking.waited_s
+    def parked(self) -> tuple[int, float, float]:
+        """How many reads of state there were, how long they took, how long rows have waited."""
+        parking = self._parking
+        return (
+            (0, 0.0, 0.0) if parking is None else (parking.reads, parking.read_s, parking.waited_s)
+        )
 
     @property
     def rows_left(self) -> int:

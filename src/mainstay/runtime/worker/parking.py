@@ -44,7 +44,10 @@ class Parking:
         self._slices: deque[ParkedRows] = deque()
         self._since = 0.0
         self.waited_s = 0.0
-        """How long rows have waited so far, with nothing else to do."""
+        """How long the first slice has waited so far."""
+        self.reads = 0
+        self.read_s = 0.0
+        """How many reads were done, and how long they took."""
 
     @property
     def is_empty(self) -> bool:
@@ -99,9 +102,13 @@ class Parking:
             self._submit(parked, work)
 
     def _submit(self, parked: ParkedRows, work: Any) -> None:
+        began = self._clock.monotonic()
+
         def ended(then: Callable[[Any], None], *, is_ready: bool) -> Callable[[Any], None]:
             def end(result: Any) -> None:
                 parked.is_reading, parked.is_ready = False, is_ready
+                self.reads += is_ready
+                self.read_s += self._clock.monotonic() - began
                 then(result)
 
             return end

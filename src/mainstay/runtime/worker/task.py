@@ -11,7 +11,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from mainstay.errors import RAISED
-from mainstay.runtime.messages import ChannelId, Epoch, Marker, TaskMetrics
+from mainstay.runtime.messages import ChannelId, Epoch, Marker, StateReads, TaskMetrics
 from mainstay.runtime.ports import Ports
 from mainstay.runtime.spec import TaskSpec
 from mainstay.runtime.worker.channel_state import TaskChannels
@@ -202,6 +202,20 @@ class Task:
             row_s,
             load,
             {member.uid: (count.taken, count.emitted) for member, count in counted},
+            self._state_reads(),
+        )
+
+    def _state_reads(self) -> StateReads | None:
+        """What was read of state that is remote."""
+        looks = [keyed.backend.looks for _, keyed in self._keyed]
+        found = [each for each in looks if each is not None]
+        if not found:
+            return None
+        return StateReads(
+            sum(each.hits for each in found),
+            sum(each.misses for each in found),
+            sum(each.single_reads for each in found),
+            *self.chain.parked(),
         )
 
     def deadline(self) -> float | None:

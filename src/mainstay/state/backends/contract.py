@@ -40,6 +40,15 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True)
+class Looks:
+    """How often keys were found in memory, were not, and were read one by one."""
+
+    hits: int
+    misses: int
+    single_reads: int
+
+
+@dataclass(frozen=True, slots=True)
 class Base:
     """A wish for a base: one segment that stands for all that a backend has absorbed."""
 
@@ -104,6 +113,10 @@ class KeyedBackend(Protocol):
     @property
     def trouble(self) -> Exception | None:
         """What keeps the backend from its work at the moment; None if nothing does."""
+
+    @property
+    def looks(self) -> Looks | None:
+        """What was looked up so far, where state is remote."""
 
     def prefetch(self, keys: Sequence[Any]) -> None:
         """Rows of these keys are about to be processed."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from mainstay.snapshot.statefile import StateTable
-from mainstay.state.backends.contract import Frozen, Work
+from mainstay.state.backends.contract import Frozen, Looks, Work
 from mainstay.state.backends.tables import Tables
 
 
@@ -18,6 +18,7 @@ class BackendOverTables:
 
     is_remote = has_own_bases = False
     trouble: Exception | None = None
+    looks: Looks | None = None
 
     def __init__(self, tables: Tables) -> None:
         self.tables = tables

@@ -24,7 +24,7 @@ from mainstay.errors import FencedError, MainstayError, RestoreError
 from mainstay.snapshot.manifest import SegmentRef
 from mainstay.snapshot.statefile import StateTable
 from mainstay.snapshot.storage import Storage
-from mainstay.state.backends.contract import Base, Frozen, PathOf, Place, Restore, Work
+from mainstay.state.backends.contract import Base, Frozen, Looks, PathOf, Place, Restore, Work
 from mainstay.state.backends.external.changes import changes_in, noted
 from mainstay.state.backends.external.descriptor import (
     Descriptor,
@@ -138,6 +138,10 @@ class ExternalBackend(BackendOverTables):
 
     def on_complete(self, epoch: int) -> None:
         self.unapplied.committed(epoch)
+
+    @property
+    def looks(self) -> Looks | None:  # type: ignore[override]
+        return self.reads.looks if self._is_attached else Looks(0, 0, 0)
 
     # ------------------------------------------------------------ memory
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from mainstay.state.backends.contract import Work
+from mainstay.state.backends.contract import Looks, Work
 from mainstay.state.backends.external.changes import key_of
 from mainstay.state.backends.external.reading import RemoteTable, Rows
 from mainstay.state.backends.tables import Tables
@@ -32,9 +32,9 @@ class Reads:
         self._entries: dict[str, tuple[int, int]] = {}
 
     @property
-    def single_reads(self) -> int:
-        """How often the loop had to wait for a round trip."""
-        return sum(table.database.single_reads for table in self._tables.values())
+    def looks(self) -> Looks:
+        single = sum(table.database.single_reads for table in self._tables.values())
+        return Looks(self.hits, self.misses, single)
 
     # ------------------------------------------------------------ segments
 
