@@ -34,6 +34,7 @@ NOTICED_BY = {
     "the deferred part of a cut forgotten": 7,
     "the files of a savepoint are not pinned": 139,
     "the savepoint is forgotten while there is no epoch": 88,
+    "the key group of a row follows from its namespace too": 4,
     "the slot tried for before the manifest is durable": 3,
 }
 """A seed that is known to notice: it is tried first, so that the others need not be."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from mainstay.state.backends.rocksdb.lists import RocksLists
 from mainstay.state.backends.rocksdb.maps import RocksMaps
-from mainstay.state.backends.rocksdb.tables import RocksColumns, RocksLists, RocksValues
+from mainstay.state.backends.rocksdb.tables import RocksColumns, RocksValues
 from mainstay.state.info import StateInfo
 from mainstay.state.kind import Shape
 from mainstay.state.stored_key import StoredKey

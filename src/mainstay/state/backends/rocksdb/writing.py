@@ -13,10 +13,10 @@ import pyarrow as pa
 
 from mainstay.snapshot.statefile import StateTable
 from mainstay.state.backends.rocksdb.disk import Change, Database
-from mainstay.state.backends.rocksdb.lists import GENERATION
+from mainstay.state.backends.rocksdb.lists import GENERATION, RocksLists
 from mainstay.state.backends.rocksdb.maps import RocksMaps
 from mainstay.state.backends.rocksdb.rows import prefix_end
-from mainstay.state.backends.rocksdb.tables import RocksLists, RocksTable
+from mainstay.state.backends.rocksdb.tables import RocksTable
 from mainstay.state.operations import APPEND, DELETE, ENTRY_PUT, PUT
 
 _SLICE_ROWS = 16384
