@@ -1,9 +1,9 @@
 """Parking: rows that wait for state which is read from far away.
 
 The keys of a slice are known when it is taken. Where their state lies in an external database it
-is read for all of them at once, in the background, and the slice waits here meanwhile. More rows may
-be taken behind it, a few slices; they keep their order. Nothing but rows is taken while any wait:
-markers, watermarks and ends of input stay behind the rows that came before them.
+is read for all of them at once, in the background, and the slice waits here meanwhile. More rows
+may be taken behind it, a few slices; they keep their order. Nothing but rows is taken while any
+wait: markers, watermarks and ends of input stay behind the rows that came before them.
 """
 
 from __future__ import annotations

@@ -15,9 +15,9 @@ import pyarrow as pa
 from mainstay.snapshot.statefile import StateTable
 from mainstay.state.backends.changes import DELETED, append_to, decoded, entries_of
 from mainstay.state.backends.external.store import PART, StateChanges
+from mainstay.state.backends.rocksdb.lists import RocksLists
 from mainstay.state.backends.rocksdb.maps import RocksMaps
 from mainstay.state.backends.rocksdb.rows import PREFIX
-from mainstay.state.backends.rocksdb.tables import RocksLists
 from mainstay.state.operations import APPEND, DELETE, ENTRY_PUT, PUT
 from mainstay.state.stored_key import key_columns
 
