@@ -239,9 +239,10 @@ def start(
     every_s: float = 0.2,
     max_failures: int = 5,
     restore: str = "new",
+    state: Any = "heap",
 ) -> JobHandle:
     """Start a job on a drive, in threads ("embedded") or with processes of its own."""
-    environment = ms.Environment(parallelism=parallelism)
+    environment = ms.Environment(parallelism=parallelism, state=state)
     build(environment)
     spec, directory = environment.plan(), str(folder / "snapshots")
     options = JobOptions(

@@ -12,6 +12,7 @@ from mainstay.api.keyed_stream import KeyedStream
 from mainstay.api.options import Restart, Snapshots
 from mainstay.api.stream import Stream
 from mainstay.api.watermark import Watermark
+from mainstay.connectors.postgres.states.settings import Postgres
 from mainstay.runtime.coordinator.epochs import EpochRecord
 from mainstay.runtime.coordinator.slowness import Silent
 from mainstay.runtime.messages import Figures, TaskMetrics
@@ -51,6 +52,7 @@ __all__ = [
     "MapState",
     "Migration",
     "OperatorListState",
+    "Postgres",
     "Problem",
     "Process",
     "ProcessContext",

@@ -33,6 +33,10 @@ Not in the tree, because nobody gets them from a job:
 
 - ``UnavailableError`` (runtime/connector.py), a ``ConnectionError``: a connector raises it to be
   tried again; ``job.problems()`` shows it.
+- ``StoreAwayError`` (state/backends/external/store.py): the database of a job's state does not
+  answer; it is asked again, and ``job.problems()`` shows it.
+- ``StateRefusedError`` (connectors/postgres/states/sessions.py): a server refuses what the state
+  of a job needs; its message is that of a ``MainstayError`` which names the operator.
 - ``DoesNotFitError`` (state/accumulating.py): its caller raises a ``StateTypeError`` that names the
   operator.
 - ``TooLargeError`` (schema/sizes.py): its caller makes smaller batches.

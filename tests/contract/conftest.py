@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from mainstay.connectors.postgres.states.settings import Postgres
 from mainstay.runtime.deployment import RestoredState
 from mainstay.runtime.operators.base import Operator
 from mainstay.runtime.spec import KeySpec, OperatorSpec
@@ -29,7 +31,9 @@ from mainstay.state.subtask import KeyedSubtask, Owner
 from mainstay.state.ttl_tables import Sweeper
 from mainstay.state.values import ValueType
 from mainstay.testing.memory_disk import MemoryRocksSettings
+from mainstay.testing.memory_store import MemoryStoreSettings
 from tests.contract.sqlite_backend import SqliteSettings
+from tests.services.postgres import name_of
 
 # Hundreds of databases are opened, and a real disk would be waited for most of the time.
 MEMORY_DISK = "/dev/shm/mainstay-tests" if os.access("/dev/shm", os.W_OK) else None
@@ -44,6 +48,8 @@ IMPLEMENTATIONS: dict[str, BackendSettings] = {
     "rocksdb-in-memory": MemoryRocksSettings(1 << 16),
     # What is written in the tests alone: the contract is enough to add a backend.
     "sqlite": SqliteSettings(),
+    "external-in-memory": MemoryStoreSettings("contract", 1 << 16),
+    "external-in-memory-small": MemoryStoreSettings("contract-small", 1),
 }
 
 MAX_PARALLELISM = 128
@@ -112,6 +118,7 @@ class BackendUnderTest:
         """Merge what the chain says is due; False when nothing is."""
         chain = self.keyed.chain
         before = chain.segments
+        self.keyed.backend.on_complete(self.epoch)
         self.tend()
         self.keyed.compact(longest)
         self.tend()
@@ -163,6 +170,8 @@ class OpenBackend:
     attempt: int = 0
     clock: StoppedClock = field(default_factory=StoppedClock)
     opened: list[Member] = field(default_factory=list)
+    lineages: dict[int, str] = field(default_factory=dict)
+    """By attempt: what is opened empty is a job of its own."""
 
     def __call__(
         self,
@@ -174,23 +183,60 @@ class OpenBackend:
         migrate_key: Callable[[Any], Any] | None = None,
     ) -> BackendUnderTest:
         self.attempt += 1
+        return self._open(states, key, subtask, parallelism, restored, migrate_key)
+
+    def _open(
+        self,
+        states: Mapping[str, StateDeclaration],
+        key: str,
+        subtask: int,
+        parallelism: int,
+        restored: RestoredState | None = None,
+        migrate_key: Callable[[Any], Any] | None = None,
+    ) -> BackendUnderTest:
+        lineage = self._lineage(restored)
         infos = tuple(replace(state.info(), name=name) for name, state in states.items())
         key_spec = KeySpec((0,), ValueType.of(key), ("key",), migrate=migrate_key)
         spec = OperatorSpec("totals", "totals", _Nothing(), infos, key_spec)
         groups = range_of(subtask, parallelism, MAX_PARALLELISM)
-        owner = Owner("totals", subtask, self.attempt, groups, MAX_PARALLELISM)
+        owner = Owner("totals", subtask, self.attempt, groups, MAX_PARALLELISM, lineage)
         member = Member(spec, owner, parallelism, self.settings, self.clock)
         self.opened.append(member)
         assert member.keyed is not None
         if restored is not None:
             last(member.keyed.apply(member.read(self.storage, restored)))
-        return BackendUnderTest(member, member.keyed, self.storage)
+        # Epochs count on over attempts.
+        return BackendUnderTest(member, member.keyed, self.storage, 100 * self.attempt)
+
+    def _lineage(self, restored: RestoredState | None) -> str:
+        """That of the attempt that wrote what is restored; attempts are in the names of files."""
+        writers = (
+            re.findall(r"\ba(\d+)-", " ".join(ref.id for ref in restored.chain)) if restored else []
+        )
+        known = [self.lineages[int(each)] for each in writers if int(each) in self.lineages]
+        return self.lineages.setdefault(self.attempt, known[0] if known else f"job-{self.attempt}")
 
     def all(
         self, states: Mapping[str, StateDeclaration], parallelism: int, key: str = "string"
     ) -> list[BackendUnderTest]:
         """Every subtask of an operator, empty."""
-        return [self(states, key, subtask, parallelism) for subtask in range(parallelism)]
+        self.attempt += 1
+        return [self._open(states, key, subtask, parallelism) for subtask in range(parallelism)]
+
+    def every(
+        self,
+        states: Mapping[str, StateDeclaration],
+        key: str,
+        parallelism: int,
+        restored: RestoredState,
+        migrate_key: Callable[[Any], Any] | None = None,
+    ) -> list[BackendUnderTest]:
+        """Every subtask of an operator, each from the same."""
+        self.attempt += 1
+        return [
+            self._open(states, key, subtask, parallelism, restored, migrate_key)
+            for subtask in range(parallelism)
+        ]
 
     def restore(
         self,
@@ -205,12 +251,13 @@ class OpenBackend:
         parallelism = parallelism or len(epoch)
         refs = [ref for subtask in epoch for ref in subtask.chain]
         opened = []
+        self.attempt += 1
         for subtask in range(parallelism):
             groups = range_of(subtask, parallelism, MAX_PARALLELISM)
             clipped = (ref.clipped(groups.first, groups.last) for ref in refs)
             chain = tuple(ref for ref in clipped if ref is not None)
             start = RestoredState(chain, {}, rewrite, stored_as=stored_as)
-            opened.append(self(states, key, subtask, parallelism, start))
+            opened.append(self._open(states, key, subtask, parallelism, start))
         return opened
 
     def reopen(
@@ -224,9 +271,29 @@ class OpenBackend:
         return self.restore(states, [epoch], key=key, rewrite=rewrite)[0]
 
 
-@pytest.fixture(params=list(IMPLEMENTATIONS))
+POSTGRES = pytest.param(
+    "postgres", marks=[pytest.mark.services, pytest.mark.xdist_group("postgres")]
+)
+
+
+def opening(name: str) -> OpenBackend:
+    """Opens backends of an implementation, over a server that nobody has written to."""
+    settings = IMPLEMENTATIONS[name]
+    if isinstance(settings, MemoryStoreSettings):
+        settings.fresh()
+    return OpenBackend(settings)
+
+
+def _opening(name: str, request: pytest.FixtureRequest) -> OpenBackend:
+    if name == "postgres":
+        dsn = request.getfixturevalue("dsn")
+        return OpenBackend(Postgres(dsn, cache="1MiB", schema=f"states {name_of(dsn)}"))
+    return opening(name)
+
+
+@pytest.fixture(params=[*IMPLEMENTATIONS, POSTGRES])
 def open_backend(request: pytest.FixtureRequest) -> Iterator[OpenBackend]:
-    opening = OpenBackend(IMPLEMENTATIONS[request.param])
-    yield opening
-    for member in opening.opened:
+    opened = _opening(request.param, request)
+    yield opened
+    for member in opened.opened:
         member.release()

@@ -21,6 +21,7 @@ from tests.contract.conftest import (
     MAX_PARALLELISM,
     BackendUnderTest,
     OpenBackend,
+    opening,
 )
 from tests.contract.test_namespaces import Declared, sums
 from tests.namespaces import namespaced
@@ -167,16 +168,16 @@ def test_a_backend_holds_what_dictionaries_hold(backend: str, namespace: str) ->
     @settings(max_examples=20, deadline=None)
     @given(steps(namespace))
     def check(done: list[tuple[Any, ...]]) -> None:
-        opening = OpenBackend(IMPLEMENTATIONS[backend])
+        opened = opening(backend)
         try:
-            job = Job(opening, namespace)
+            job = Job(opened, namespace)
             for step in done:
                 job.do(step)
             job.check()
             job.end_with_a_merge()
             job.check()
         finally:
-            for member in opening.opened:
+            for member in opened.opened:
                 member.release()
 
     check()

@@ -89,9 +89,9 @@ NUMBERS = {key: key if key < 10 else key + 100 for key in range(20)}
 
 @pytest.mark.parametrize("base", [False, True])
 def test_values_are_converted_and_migrated_and_stored_anew(open_backend: OpenBackend, base: bool):
-    epoch = history(open_backend, base)
     types = stored_as(before(), "int")
     for parallelism in (1, 3):
+        epoch = history(open_backend, base)
         opened = open_backend.restore(
             after(), [epoch], parallelism, key="int", rewrite=True, stored_as=types
         )
@@ -119,10 +119,7 @@ def test_wider_keys_stay_where_they_are(open_backend: OpenBackend, base: bool):
 def migrated(open_backend: OpenBackend, epoch: SubtaskState, function: Any) -> list[Any]:
     """Two subtasks, each of which is given everything."""
     start = RestoredState(epoch.chain, {}, True, stored_as=stored_as(before(), "int"))
-    return [
-        open_backend(after(), "string", subtask, 2, start, migrate_key=function)
-        for subtask in range(2)
-    ]
+    return open_backend.every(after(), "string", 2, start, function)
 
 
 @pytest.mark.parametrize("base", [False, True])

@@ -38,6 +38,7 @@ from mainstay.state.backends.heap.settings import HeapSettings
 from mainstay.state.backends.rocksdb import tables as rocks_tables
 from mainstay.testing.inspect import committed_state
 from mainstay.testing.memory_disk import MemoryRocksSettings
+from mainstay.testing.memory_store import MemoryStoreSettings
 from mainstay.testing.rivals import Rivalry, RivalSimulation
 from mainstay.testing.run import replaced
 from mainstay.testing.simulation import Simulation, SimulationSettings
@@ -511,6 +512,13 @@ class Scenario:
         )
 
     @staticmethod
+    def in_an_external_database(seed: int) -> Scenario:
+        """The same with state in a database that outlives attempts."""
+        scenario = Scenario.of(seed)
+        snapshots = replace(scenario.snapshots, timeout_s=max(scenario.snapshots.timeout_s, 2.0))
+        return replace(scenario, backends=(external_of(seed),), snapshots=snapshots)
+
+    @staticmethod
     def in_databases(seed: int) -> Scenario:
         """The same with state in databases."""
         return replace(Scenario.of(seed), backends=(database_of(seed),))
@@ -523,13 +531,22 @@ def database_of(seed: int) -> MemoryRocksSettings:
     return MemoryRocksSettings(part_bytes, file_rows=random.choice([1, 5, 64]))
 
 
+def external_of(seed: int) -> MemoryStoreSettings:
+    """A database that all attempts share, and that does not answer some calls."""
+    random = Random(f"external-{seed}")
+    part_bytes = random.choice([1, 4000, 20_000, 60_000])
+    return MemoryStoreSettings(f"seed-{seed}", part_bytes, faults=random.choice([0, 3, 10]))
+
+
 def drawn(scenario: Scenario) -> Scenario:
-    """Half of the seeds keep state in databases, some of them only at first or only later."""
+    """Most seeds keep state in databases, some of them only at first or only later."""
     heap, rocks = HeapSettings(), database_of(scenario.seed)
+    external = external_of(scenario.seed)
     choices = [(heap,)] * 4 + [(rocks,)] * 4 + [(heap, rocks), (rocks, heap)]
+    choices += [(external,)] * 4 + [(external, heap), (rocks, external)]
     backends = Random(f"backend-{scenario.seed}").choice(choices)
     # A database that is full holds rows back, and epochs that time out for ever have no end.
-    timeout_s = max(scenario.snapshots.timeout_s, 2.0 if rocks in backends else 0.0)
+    timeout_s = max(scenario.snapshots.timeout_s, 0.0 if backends == (heap,) else 2.0)
     snapshots = replace(scenario.snapshots, timeout_s=timeout_s)
     return replace(scenario, backends=backends, snapshots=snapshots)
 
@@ -593,6 +610,9 @@ def small_sizes(scenario: Scenario) -> Iterator[None]:
 
 def _play(scenario: Scenario, crash_free: bool) -> Outcome:
     _away.seed(scenario.seed)
+    for backend in scenario.backends:
+        if isinstance(backend, MemoryStoreSettings):
+            backend.fresh()
     _, names = BUILT[scenario.graph]
     given = {name: rows_for(scenario, name, 1000 * n) for n, name in enumerate(names, 1)}
     kind = BlockingRows if scenario.blocking else CoarseRows
@@ -648,6 +668,7 @@ class Run:
         self.storage = MemoryStorage()
         self.places: dict[str, Any] = {}
         self.origin: str | None = None
+        self.history = "job"
         self.committed: list[Any] = []
         self.stopped_with: str | None = None
         self.stages = 0
@@ -676,7 +697,7 @@ class Run:
         start = "latest-or-new" if origin is None else "new"
         options = JobOptions(
             name="job",
-            lineage="job",
+            lineage=self.history,
             snapshots=self.scenario.snapshots,
             restart=RestartOptions(max_failures=200, backoff_s=0.005, max_backoff_s=0.05),
             restore=RestoreOptions(start, origin=origin),
@@ -716,11 +737,13 @@ class Run:
         """Go on in another directory, from the savepoint that the job was stopped with."""
         if to_savepoint and self.stopped_with is not None:
             self.storage, self.origin = MemoryStorage(), self.stopped_with
+            self.history += "-moved"
 
     def restored(self, savepoint: str) -> Outcome:
         """A job that is forked from a savepoint and runs to its end beside the other."""
         fork = Run(self.scenario, self.sources, self.given)
         fork.places, fork.origin, fork.stages = self.places, savepoint, self.stages
+        fork.history = f"{self.history}-forked"
         settings = SimulationSettings(seed=self.scenario.seed, max_steps=60_000)
         return fork.stage(1 + self.scenario.seed % 5, settings)
 
@@ -766,6 +789,14 @@ def check_seeds(scenario_of: Callable[[int], Scenario], first: int, count: int) 
             raise AssertionError(f"seed {seed}: {error}") from error
 
 
+def check_seed(scenario_of: Callable[[int], Scenario], seed: int) -> None:
+    """Play one seed as it is, and name it if it fails."""
+    try:
+        check(play(scenario_of(seed)))
+    except Exception as error:
+        raise AssertionError(f"seed {seed}: {error}") from error
+
+
 def is_noticed(scenario_of: Callable[[int], Scenario], seeds: Iterable[int]) -> bool:
     """Whether a seed fails: a bug has been planted, and should not go unnoticed."""
     for seed in seeds:
@@ -779,7 +810,8 @@ def is_noticed(scenario_of: Callable[[int], Scenario], seeds: Iterable[int]) -> 
 def check_refusals(simulation: Simulation) -> None:
     """Without faults of the storage, a request fails only where the job is over or halts."""
     over = ("the job is over", "another driver has taken over", "does not lead")
-    reasons = (*over, "is being stopped or rescaled already", "holds in-flight rows")
+    away = "simulated: memory:seed-"
+    reasons = (*over, "is being stopped or rescaled already", "holds in-flight rows", away)
     if not simulation.settings.storage_faults:
         for refusal in simulation.refusals:
             assert any(reason in refusal for reason in reasons), simulation.story()

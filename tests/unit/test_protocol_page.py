@@ -15,6 +15,7 @@ from tests.simulation import (
     test_unaligned,
     test_watermarks,
 )
+from tests.simulation.external_mutations import MUTATIONS as EXTERNAL_MUTATIONS
 from tests.simulation.mutations import MUTATIONS
 
 PAGE = (ROOT / "docs" / "protocol.md").read_text()
@@ -32,7 +33,7 @@ SUITES = (
 
 def planted() -> set[str]:
     functions = {bug.__name__ for suite in SUITES for bug in suite.BUGS}
-    return set(MUTATIONS) | {name.replace("_", " ") for name in functions}
+    return set(MUTATIONS) | set(EXTERNAL_MUTATIONS) | {name.replace("_", " ") for name in functions}
 
 
 def named() -> set[str]:

@@ -19,6 +19,7 @@ TABLES: list[tuple[str, Callable[..., Any]]] = [
     ("running.md", ms.Snapshots),
     ("running.md", ms.Restart),
     ("running.md", ms.RocksDB),
+    ("running.md", ms.Postgres),
     ("ha.md", ms.HighAvailability),
     ("testing.md", run),
 ]

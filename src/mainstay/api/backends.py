@@ -55,9 +55,13 @@ def backend_settings(state: Any) -> BackendSettings:
     """What ``Environment(state=...)`` asks for."""
     if isinstance(state, RocksDB):
         return state.parsed()
+    if callable(getattr(state, "open", None)):
+        # A backend of its own, such as that of a connector.
+        settings: BackendSettings = state
+        return settings
     if state != HEAP:
         raise GraphError(
             f'state={state!r} is unknown. Use "heap" for state in memory, or ms.RocksDB(...) for '
-            f"state beyond it.{_meant_state(state)}"
+            f"state beyond it, or ms.Postgres(dsn) for state in a database.{_meant_state(state)}"
         )
     return HeapSettings()

@@ -31,7 +31,7 @@ from mainstay.spelling import did_you_mean
 from mainstay.state.elements import without_expired
 from mainstay.state.hashing import key_groups
 from mainstay.state.operator import decode_units
-from mainstay.state.segments import read_segment
+from mainstay.state.segments import check_readable, read_segment
 from mainstay.state.whole import to_whole
 
 SLICE_BYTES = 64 << 20
@@ -238,6 +238,7 @@ class StateSlice:
         try:
             name = columns.schema.name
             parts = [part for ref in self.chain for part in read_segment(storage, ref, name)]
+            check_readable(storage, self.chain)
         except DamagedFileError as error:
             self._check_kept(storage)
             raise DamagedFileError(f"{columns.label} at {self.place!r}: {error}") from error

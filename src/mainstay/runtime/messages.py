@@ -135,10 +135,15 @@ class AbortEpoch:
 
 @dataclass(frozen=True, slots=True)
 class EpochComplete:
-    """The epoch is committed in the log; so is everything before it."""
+    """The epoch is committed in the log; so is everything before it.
+
+    While a savepoint of an earlier one is being written, ``saved`` is that one: state outside the
+    job must not be moved on beyond it.
+    """
 
     attempt: Attempt
     epoch: Epoch
+    saved: Epoch | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,6 +253,22 @@ class OutsideProblem:
 
 
 @dataclass(frozen=True, slots=True)
+class StateReads:
+    """What a subtask has read so far of state in an external database."""
+
+    hits: int = 0
+    """Keys whose state was in memory when their rows came."""
+    misses: int = 0
+    single_reads: int = 0
+    """Round trips that the subtask had to wait for, because nobody could foresee the key."""
+    reads: int = 0
+    read_s: float = 0.0
+    """How long the reads for slices of rows took, all together."""
+    parked_s: float = 0.0
+    """How long rows have waited for them."""
+
+
+@dataclass(frozen=True, slots=True)
 class TaskMetrics:
     """What a subtask has done so far in this attempt, and whether it is held back just now."""
 
@@ -269,6 +290,8 @@ class TaskMetrics:
     """Which part of the time it was at work lately."""
     counts: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """How many rows each of its operators has taken and emitted, by uid."""
+    state_reads: StateReads | None = None
+    """What it has read of state in an external database; None where it has none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,9 @@ nothing newer is written as format 1."""
 STATE_FILE = "state"
 PARQUET = "parquet"
 CHECKPOINT = "checkpoint"
-"""Formats of segments: a state file, a file of a savepoint, a checkpoint of a local database."""
+EXTERNAL = "external"
+"""Formats of segments: a state file, a file of a savepoint, a checkpoint of a local database, what
+an external database holds."""
 PARQUET_SUFFIX = ".parquet"
 
 

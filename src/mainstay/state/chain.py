@@ -55,7 +55,7 @@ class SegmentChain:
         self.segments = (*self.segments, segment)
 
     def begin_compaction(
-        self, longest: int, held: Collection[str] = ()
+        self, longest: int, held: Collection[str] = (), *, is_whole: bool = False
     ) -> tuple[tuple[SegmentRef, ...], bool]:
         """Choose the run of durable segments to merge, and whether it makes a base.
 
@@ -67,7 +67,8 @@ class SegmentChain:
         that reaches the oldest segment makes a base. Empty when nothing is due.
 
         A base of a backend's own is not merged with others, so a run that reaches one goes on to
-        the oldest segment. ``held`` segments and all after them are left alone.
+        the oldest segment, as every run does with ``is_whole``. ``held`` segments and all after
+        them are left alone.
         """
         durable = self._durable_prefix(held)
         if self.compacting or len(durable) <= longest:
@@ -77,7 +78,7 @@ class SegmentChain:
         while start > 0 and (refs[start - 1].size_bytes <= 2 * run_bytes or start > 2 * longest):
             start -= 1
             run_bytes += refs[start].size_bytes
-        if any(ref.is_backends_own for ref in refs[start:]):
+        if is_whole or any(ref.is_backends_own for ref in refs[start:]):
             start = 0
         if len(refs) - start < 2:
             return (), False

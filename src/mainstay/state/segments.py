@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib import import_module
+from typing import Any
 
 from mainstay.errors import RestoreError
-from mainstay.snapshot.manifest import CHECKPOINT, PARQUET, SegmentRef
+from mainstay.snapshot.manifest import CHECKPOINT, EXTERNAL, PARQUET, SegmentRef
 from mainstay.snapshot.savepoint_files import read_keyed
 from mainstay.snapshot.statefile import StateTable, open_state_file
 from mainstay.snapshot.storage import Storage
@@ -17,9 +18,24 @@ ReadOwn = Callable[[Storage, SegmentRef], Iterable[StateTable]]
 
 OWN_FORMATS: dict[str, str | ReadOwn] = {
     CHECKPOINT: "mainstay.state.backends.rocksdb.checkpoint:read_checkpoint",
+    EXTERNAL: "mainstay.state.backends.external.descriptor:read_external",
 }
 """What reads the bases that a backend writes in a format of its own: a function, or its name. A
 backend is imported when the first of its bases is read."""
+
+OWN_CHECKS: dict[str, str] = {
+    EXTERNAL: "mainstay.state.backends.external.descriptor:check_chain",
+}
+"""What says whether a chain with such bases can still be read, where that may change."""
+
+
+def check_readable(storage: Storage, chain: Sequence[SegmentRef]) -> None:
+    """Refuse a chain whose state is nowhere any more.
+
+    Who reads one asks when it has read it: what is asked before may be over soon.
+    """
+    for format in {ref.format for ref in chain} & OWN_CHECKS.keys():
+        _imported(OWN_CHECKS[format])(storage, chain)
 
 
 def read_segment(
@@ -53,15 +69,21 @@ def _reader_of(ref: SegmentRef) -> ReadOwn:
             f"Mainstay does not read. It reads {', '.join(sorted(OWN_FORMATS))}."
         )
     if isinstance(found, str):
-        module, _, name = found.partition(":")
-        reader: ReadOwn = getattr(import_module(module), name)
+        reader: ReadOwn = _imported(found)
         return reader
     return found
 
 
+def _imported(named: str) -> Any:
+    module, _, name = named.partition(":")
+    return getattr(import_module(module), name)
+
+
 def read_chain(storage: Storage, chain: tuple[SegmentRef, ...]) -> list[StateTable]:
     """The rows of a whole chain, in the order they must be applied."""
-    return [table for ref in chain for table in read_segment(storage, ref)]
+    found = [table for ref in chain for table in read_segment(storage, ref)]
+    check_readable(storage, chain)
+    return found
 
 
 def part_of(storage: Storage, ref: SegmentRef) -> Part:

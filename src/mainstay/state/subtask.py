@@ -31,7 +31,7 @@ from mainstay.state.info import StateInfo
 from mainstay.state.keyed import KeyContext
 from mainstay.state.keygroups import HASH_ID, KeyGroupRange
 from mainstay.state.merge import merge
-from mainstay.state.segments import part_of
+from mainstay.state.segments import check_readable, part_of
 from mainstay.state.values import ValueType
 
 
@@ -44,6 +44,7 @@ class Owner:
     attempt: int
     groups: KeyGroupRange
     max_parallelism: int
+    lineage: str = ""
 
     @property
     def prefix(self) -> str:
@@ -77,7 +78,17 @@ class KeyedSubtask:
         self._context = context
         name = f"{safe_name(owner.uid)}-s{owner.subtask}-a{owner.attempt}"
         self.backend = settings.open(
-            Place(states, key, owner.groups, owner.max_parallelism, context, name)
+            Place(
+                states,
+                key,
+                owner.groups,
+                owner.max_parallelism,
+                context,
+                name,
+                owner.uid,
+                owner.lineage,
+                owner.attempt,
+            )
         )
         self._spills = 0
         self._compactions = 0
@@ -96,6 +107,12 @@ class KeyedSubtask:
         self.chain.add(segment)
         self.backend.frozen_as(segment.id)
         return segment
+
+    def cut(self, epoch: int) -> tuple[Segment, ...]:
+        """Freeze what has changed for an epoch; the chain that the epoch consists of."""
+        self.freeze(f"e{epoch}")
+        self.backend.on_cut(epoch)
+        return self.chain.segments
 
     def spill(self) -> Segment | None:
         """Freeze the active segment before its epoch ends, if it has grown too large.
@@ -174,7 +191,10 @@ class KeyedSubtask:
     def _compaction(self, storage: Storage) -> Work | None:
         """The compaction that is due; None if none is, or the backend makes the base itself."""
         assert self._longest_due is not None
-        refs, to_base = self.chain.begin_compaction(self._longest_due, self.backend.not_absorbed)
+        backend = self.backend
+        refs, to_base = self.chain.begin_compaction(
+            self._longest_due, backend.not_absorbed, is_whole=backend.has_own_bases
+        )
         self._longest_due = None
         if not refs:
             return None
@@ -242,6 +262,8 @@ class KeyedSubtask:
         """
         start = Restore(place, chain, read, not is_foreign, is_converted)
         tables = self.backend.restore(start)
+        if is_foreign or not self.backend.has_own_bases:
+            check_readable(place, chain)
         if is_foreign:
             base = self.backend.base(f"{self.owner.prefix}-c0", storage, self.owner.file_path)
             return Restored(tables, () if base is None else (base,), is_whole=base is not None)

@@ -47,6 +47,9 @@ class Owner(Protocol):
     def committed(self, place: FileRef, manifest: Manifest, is_last: bool) -> None:
         """An epoch is in the log; the attempt ends with it if it is the last."""
 
+    def saved_epoch(self) -> Epoch | None:
+        """The first epoch of which a savepoint is being written; None if there is none."""
+
     def ended(self, ending: Ending) -> None:
         """The attempt is over."""
 
@@ -95,6 +98,7 @@ class RunningAttempt:
             records=records,
             send_all=self.send_all,
             committed=owner.committed,
+            saved_epoch=owner.saved_epoch,
             failed=self._fail,
         )
         self.book = self._snapshots.book

@@ -50,7 +50,7 @@ from mainstay.runtime.coordinator.starting import (
     Unreadable,
 )
 from mainstay.runtime.coordinator.succession import Succession
-from mainstay.runtime.messages import Attempt, WorkerFailed
+from mainstay.runtime.messages import Attempt, Epoch, WorkerFailed
 from mainstay.runtime.options import JobOptions
 from mainstay.runtime.ports import Ports
 from mainstay.runtime.spec import JobSpec
@@ -236,6 +236,9 @@ class Coordinator:
         self.chronicle.setback = None
         self.requests.committed(manifest, self._job, is_last=is_last)
         self.execution.committed(place, manifest)
+
+    def saved_epoch(self) -> Epoch | None:
+        return self.requests.savepoints.saved_epoch()
 
     def ended(self, ending: Ending) -> None:
         self.chronicle.troubles.extend(ending.troubles)

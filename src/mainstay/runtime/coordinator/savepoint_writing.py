@@ -42,7 +42,7 @@ from mainstay.snapshot.storage import Storage
 from mainstay.snapshot.units import load_units
 from mainstay.state.kinds import kind_named
 from mainstay.state.operator import decode_units, encode_units
-from mainstay.state.segments import read_segment
+from mainstay.state.segments import check_readable, read_segment
 from mainstay.state.values import ValueType
 from mainstay.state.whole import to_whole
 
@@ -75,6 +75,7 @@ class KeyedPiece:
         for ref in self.chain:
             for table in read_segment(storage, ref):
                 parts.setdefault(table.name, []).append(table)
+        check_readable(storage, self.chain)
         written: list[Written] = []
         for state in self.states:
             whole = to_whole(parts.pop(state.name, []), kind_named(state.kind).stored_as)

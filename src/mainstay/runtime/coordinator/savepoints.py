@@ -23,6 +23,7 @@ from mainstay.errors import MainstayError, SavepointError
 from mainstay.runtime.coordinator.halt import Done
 from mainstay.runtime.coordinator.in_flight import holds_in_flight_rows
 from mainstay.runtime.coordinator.savepoint_writing import Piece, Written, pieces_of, savepoint_of
+from mainstay.runtime.messages import Epoch
 from mainstay.runtime.ports import Ports
 from mainstay.runtime.spec import JobSpec
 from mainstay.snapshot.history import SavepointTaken
@@ -121,6 +122,11 @@ class Savepoints:
         """The lowest number that an epoch for the first in line may have; None if nobody waits."""
         waiting = [r for r in self._requests if r.stage is Stage.WAITING and not r.of_last]
         return min((request.first_epoch for request in waiting), default=None)
+
+    def saved_epoch(self) -> Epoch | None:
+        """The first epoch of which a savepoint is being written; None if there is none."""
+        writing = [r.manifest for r in self._requests if r.stage is Stage.WRITING]
+        return min((Epoch(m.epoch) for m in writing if m is not None), default=None)
 
     def pinned(self) -> set[str]:
         """The files that must stay until a savepoint is done."""

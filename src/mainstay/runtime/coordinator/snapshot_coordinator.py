@@ -71,6 +71,7 @@ class SnapshotCoordinator:
         records: EpochHistory,
         send_all: Callable[[Any], None],
         committed: Committed,
+        saved_epoch: Callable[[], Epoch | None],
         failed: Callable[[Exception], None],
     ) -> None:
         self.is_shut_down = False
@@ -89,6 +90,7 @@ class SnapshotCoordinator:
         self._records = records
         self._send_all = send_all
         self._committed = committed
+        self._saved_epoch = saved_epoch
         self._failed = failed
         self._loops = Loops(job)
         self._overtaking = Overtaking(job, options.snapshots)
@@ -219,7 +221,7 @@ class SnapshotCoordinator:
             return
         for older in subsumed:
             self._send_all(AbortEpoch(self._attempt, older.epoch))
-        self._send_all(EpochComplete(self._attempt, pending.epoch))
+        self._send_all(EpochComplete(self._attempt, pending.epoch, self._saved_epoch()))
         self._commits.epoch_complete(manifest)
         self._sourcing.epoch_complete(manifest)
         if self._loops.is_ended_by(manifest):

@@ -27,6 +27,7 @@ from mainstay.schema.sizes import joined
 from mainstay.schema.transpose import shown
 from mainstay.state.accumulating import Column, DoesNotFitError, accumulating, result
 from mainstay.state.aggregates import STATE, Aggregation
+from mainstay.state.backends.contract import Work
 from mainstay.state.columns import ColumnsHandle
 from mainstay.state.grouping import Grouper, Groups
 
@@ -179,6 +180,15 @@ class AggregateByKey(Gathering):
         super().open(context)
         assert context.keyed is not None
         self._state: ColumnsHandle = context.keyed.handles[STATE]
+
+    def ahead(self, batch: pa.RecordBatch, port: int) -> Work | None:
+        assert self.context.keyed is not None
+        key = self._other_key if port == OTHER_FORM else self._key
+        assert key is not None
+        columns = [batch.column(number) for number in key.columns]
+        if len(columns) > 1:
+            columns = [pa.StructArray.from_arrays(columns, fields=list(key.type.arrow))]
+        return self.context.keyed.read_ahead(key.type.from_array(columns[0]))
 
     def process(self, batch: pa.RecordBatch, port: int) -> None:
         if port != OTHER_FORM:

@@ -21,7 +21,7 @@ from mainstay.runtime.ports import Background, Clock
 from mainstay.runtime.row_context import ProcessContext
 from mainstay.runtime.status import Problem
 from mainstay.snapshot.operator_files import OperatorFiles
-from mainstay.state.backends.contract import KeyedBackend
+from mainstay.state.backends.contract import KeyedBackend, Work
 from mainstay.state.operator import OperatorList
 from mainstay.tracebacks import has_own_frames, own_traceback, pass_on_interrupt, place_of
 
@@ -68,6 +68,10 @@ class Operator:
 
     def process(self, batch: pa.RecordBatch, port: int) -> None:
         raise NotImplementedError
+
+    def ahead(self, batch: pa.RecordBatch, port: int) -> Work | None:
+        """What is to be done in the background before it takes a batch; None if nothing is."""
+        return None
 
     def flush(self, *, idle: bool = True) -> bool:
         """Emit what is held back; True if anything was. Called when the worker is idle, and every

@@ -27,6 +27,7 @@ from mainstay.runtime.operators.rows import (
 from mainstay.runtime.row_context import ProcessContext
 from mainstay.runtime.spec import KeySpec
 from mainstay.schema import batch_to_rows, columns_to_rows, row_class, rows_to_batches, values_of
+from mainstay.state.backends.contract import Work
 from mainstay.state.codes import codes_of, grouped
 from mainstay.state.keyed import NO_KEY
 from mainstay.state.values import Keys
@@ -82,6 +83,12 @@ class KeyedFunction(Operator):
         if self._keyed is not None:
             self._keyed.prefetch(keys)
 
+    def ahead_of(self, reader: KeyReader | None, batch: pa.RecordBatch) -> Work | None:
+        """What is to be read before the rows of a batch are processed."""
+        if self._keyed is None or reader is None:
+            return None
+        return self._keyed.read_ahead(reader.keys(batch))
+
     def emit_rows(self, rows: list[Any], function: Any) -> None:
         if not rows:
             return
@@ -110,6 +117,9 @@ class KeyedRows(KeyedFunction):
     ) -> None:
         super().__init__(function, output_schema)
         self._reader = KeyReader(key, input_schema)
+
+    def ahead(self, batch: pa.RecordBatch, port: int) -> Work | None:
+        return self.ahead_of(self._reader, batch)
 
     def process(self, batch: pa.RecordBatch, port: int) -> None:
         try:
@@ -142,6 +152,9 @@ class CoKeyedRows(KeyedFunction):
             for key, schema in zip(keys, schemas, strict=True)
         ]
         self._rows = [row_class(schema) for schema in schemas]
+
+    def ahead(self, batch: pa.RecordBatch, port: int) -> Work | None:
+        return self.ahead_of(self._readers[port], batch)
 
     def process(self, batch: pa.RecordBatch, port: int) -> None:
         method = self._function.process_right if port else self._function.process_left
@@ -219,6 +232,9 @@ class KeyedBatches(KeyedFunction):
     ) -> None:
         super().__init__(function, output_schema)
         self._reader = KeyReader(key, input_schema)
+
+    def ahead(self, batch: pa.RecordBatch, port: int) -> Work | None:
+        return self.ahead_of(self._reader, batch)
 
     def process(self, batch: pa.RecordBatch, port: int) -> None:
         self._ctx.key = NO_KEY

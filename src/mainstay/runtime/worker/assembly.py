@@ -27,6 +27,7 @@ from mainstay.runtime.worker.member import Member
 from mainstay.runtime.worker.operator_chain import OperatorChain
 from mainstay.runtime.worker.output import Output, OutputChannel
 from mainstay.runtime.worker.pace import Pace
+from mainstay.runtime.worker.parking import Parking
 from mainstay.runtime.worker.partition import partitioner_for
 from mainstay.runtime.worker.replays import own_rows
 from mainstay.runtime.worker.reports import TaskReports
@@ -70,7 +71,7 @@ class Assembler:
     def _member(self, spec: TaskSpec, number: int) -> Member:
         operator, most = spec.operators[number], self.job.max_parallelism
         groups = range_of(self.worker, spec.parallelism, most)
-        owner = Owner(operator.uid, self.worker, self.attempt, groups, most)
+        owner = Owner(operator.uid, self.worker, self.attempt, groups, most, self.lineage)
         return Member(operator, owner, spec.parallelism, self.job.backend, self.ports.clock)
 
     def _gate(self, spec: TaskSpec) -> Gate:
@@ -107,7 +108,10 @@ class Assembler:
         bounds = [member.operator.max_slice_rows for member in members]
         most = min([tuning.max_slice_rows, *(b for b in bounds if b is not None)])
         slices = SliceSize(tuning.slice_s, tuning.first_slice_rows, most)
-        return OperatorChain(members, outputs, clock, pace, slices, reports.ended, counts)
+        head, parking = members[0], None
+        if head.keyed is not None and head.keyed.backend.is_remote:
+            parking = Parking(head.operator, self.ports.background, clock)
+        return OperatorChain(members, outputs, clock, pace, slices, reports.ended, counts, parking)
 
     def _output(self, spec: TaskSpec, number: int) -> Output:
         edge = spec.outputs[number]

@@ -94,6 +94,13 @@ class Gate:
     def is_ready(self) -> bool:
         return bool(self._ready)
 
+    @property
+    def has_control(self) -> bool:
+        """Whether a marker, a watermark or an end of input is next on some channel."""
+        return any(
+            not isinstance(self.channels[number].queue[0], pa.RecordBatch) for number in self._ready
+        )
+
     def take(self, max_rows: int, now: float = 0.0) -> tuple[int, Any]:
         """The next slice, marker or end of input, and the number of its channel."""
         number = self._ready.popleft()

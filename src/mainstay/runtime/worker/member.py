@@ -75,6 +75,7 @@ class Member:
             self.row_context.now_us = lambda: int(clock.wall() * 1_000_000)
         self._clock = clock
         self._compaction = Retry()
+        self._backend = Retry()
         self.keyed = self._keyed(backend)
         self.expiry: Expiry | None = None
         if self.keyed is not None and self.keyed.backend.expiring:
@@ -101,8 +102,7 @@ class Member:
         """The synchronous part: O(1) for keyed state, a copy for operator state."""
         segments: tuple[Segment, ...] = ()
         if self.keyed is not None:
-            self.keyed.freeze(f"e{epoch}")
-            segments = self.keyed.chain.segments
+            segments = self.keyed.cut(epoch)
         units = {name: handle.copy_units() for name, handle in self.lists.items()}
         return Cut(segments, units, self.operator.late())
 
@@ -142,11 +142,11 @@ class Member:
     def _units_path(self, name: str, epoch: Epoch) -> str:
         return units_path(self.uid, self.owner.subtask, self.owner.attempt, name, epoch)
 
-    def on_complete(self, epoch: Epoch, longest_chain: int) -> None:
+    def on_complete(self, epoch: Epoch, saved: Epoch | None, longest_chain: int) -> None:
         """The epoch, and every one before it, is committed in the log."""
         self.operator.on_complete(epoch)
         if self.keyed is not None:
-            self.keyed.backend.on_complete(epoch)
+            self.keyed.backend.on_complete(epoch if saved is None else saved)
             self.keyed.compact(longest_chain)
 
     def on_abort(self, epoch: Epoch) -> None:
@@ -160,11 +160,20 @@ class Member:
 
     def problem(self, now: float) -> Problem | None:
         """What keeps the operator from its work, or its files from being merged."""
-        problem = self.operator.problem(now)
+        problem = self.operator.problem(now) or self._backend_problem(now)
         if problem is not None or self._compaction.error is None:
             return problem
         did = "has not been able to merge its state files"
         return self._compaction.problem(str(self.owner), did, now)
+
+    def _backend_problem(self, now: float) -> Problem | None:
+        trouble = None if self.keyed is None else self.keyed.backend.trouble
+        if trouble is None:
+            self._backend.succeeded()
+            return None
+        self._backend.began(now)
+        self._backend.error = trouble
+        return self._backend.problem(str(self.owner), "cannot reach the database of its state", now)
 
     # ------------------------------------------------------------ restore
 
@@ -216,6 +225,8 @@ class Member:
     def close(self) -> None:
         """The job ends in good order."""
         self.operator.close()
+        if self.keyed is not None:
+            self.keyed.backend.end()
 
     def release(self) -> None:
         """Give back what is held."""

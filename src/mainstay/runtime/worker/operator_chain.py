@@ -20,6 +20,7 @@ from mainstay.runtime.worker.counting import Counts, Effort
 from mainstay.runtime.worker.member import Member
 from mainstay.runtime.worker.output import Output
 from mainstay.runtime.worker.pace import Pace
+from mainstay.runtime.worker.parking import Parking
 from mainstay.runtime.worker.replays import Replays
 from mainstay.runtime.worker.slices import SliceSize
 
@@ -45,6 +46,7 @@ class OperatorChain:
         slices: SliceSize,
         on_end: Callable[[], None],
         counts: Sequence[Counts] = (),
+        parking: Parking | None = None,
     ) -> None:
         self.members = members
         self.outputs = outputs
@@ -65,16 +67,37 @@ class OperatorChain:
         self._effort = Effort(clock.monotonic())
         self._under_way: deque[Iterator[None]] = deque()
         self._edge = ""
+        self._parking = parking
+        """Where rows wait for state, if it may be far away."""
 
     @property
     def is_settled(self) -> bool:
         """Whether all that was begun is done, so that something new may be taken."""
-        return not self._pace.has_rest and not self._under_way and self.replays.is_empty
+        is_under_way = self._pace.has_rest or self._under_way or self.is_parking
+        return not is_under_way and self.replays.is_empty
+
+    @property
+    def is_parking(self) -> bool:
+        """Whether rows that were taken wait for state: nothing but rows may be taken."""
+        return self._parking is not None and not self._parking.is_empty
+
+    @property
+    def may_park(self) -> bool:
+        """Whether more rows may be taken behind those that wait."""
+        return self._parking is None or not self._parking.is_full
+
+    def parked(self) -> tuple[int, float, float]:
+        """How many reads of state there were, how long they took, how long rows have waited."""
+        parking = self._parking
+        return (
+            (0, 0.0, 0.0) if parking is None else (parking.reads, parking.read_s, parking.waited_s)
+        )
 
     @property
     def rows_left(self) -> int:
         """Rows that were taken, or restored, and are still to be processed."""
-        return self.replays.rows + self._pace.rows_left
+        parked = 0 if self._parking is None else self._parking.rows
+        return self.replays.rows + self._pace.rows_left + parked
 
     @property
     def slice_rows(self) -> int:
@@ -100,7 +123,9 @@ class OperatorChain:
             self._resume()
         elif self._under_way:
             self._advance()
-        elif not self.replays.is_empty:
+        elif self._parking is not None and (ready := self._parking.next()) is not None:
+            self._process(ready.batch, ready.port, ready.edge, 0)
+        elif not self.replays.is_empty and self.may_park:
             place, port, edge, batch = self.replays.take(self.slice_rows)
             self.process(batch, port, edge=edge, place=place)
         else:
@@ -109,6 +134,10 @@ class OperatorChain:
 
     def process(self, batch: pa.RecordBatch, port: int, *, edge: str = "", place: int = 0) -> None:
         """Have an operator take a batch. ``edge`` is what its rows are known by in snapshots."""
+        if self._parking is None or place or not self._parking.take(batch, port, edge):
+            self._process(batch, port, edge, place)
+
+    def _process(self, batch: pa.RecordBatch, port: int, edge: str, place: int) -> None:
         self._edge = edge
         into = self._pace.way_into(self.members[place].operator, place)
 
@@ -206,8 +235,10 @@ class OperatorChain:
             self._under_way.popleft()
 
     def rest_of_head(self) -> list[tuple[str, pa.RecordBatch]]:
-        """What is left of the slice that the head was given, with the name of its edge."""
-        return [(self._edge, batch) for batch in self._pace.rest_of_head()]
+        """What is left of the slice that the head was given, and the slices that wait for it, with
+        the names of their edges."""
+        parked = [] if self._parking is None else self._parking.kept()
+        return [(self._edge, batch) for batch in self._pace.rest_of_head()] + parked
 
     def check_invariants(self) -> None:
         rest = self._pace.rest_of_head()

@@ -11,7 +11,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from mainstay.errors import RAISED
-from mainstay.runtime.messages import ChannelId, Epoch, Marker, TaskMetrics
+from mainstay.runtime.messages import ChannelId, Epoch, Marker, StateReads, TaskMetrics
 from mainstay.runtime.operators.base import Operator
 from mainstay.runtime.ports import Ports
 from mainstay.runtime.spec import TaskSpec
@@ -183,11 +183,11 @@ class Task:
             self.channels.drop(epoch)
         self._durability.abort(epoch)
 
-    def on_complete(self, epoch: Epoch) -> None:
+    def on_complete(self, epoch: Epoch, saved: Epoch | None = None) -> None:
         if self.channels is not None:
             self.channels.finished(epoch)
         for member in self.members:
-            member.on_complete(epoch, self._longest_chain)
+            member.on_complete(epoch, saved, self._longest_chain)
 
     # ------------------------------------------------------------ how it stands
 
@@ -207,6 +207,20 @@ class Task:
             row_s,
             load,
             {member.uid: (count.taken, count.emitted) for member, count in counted},
+            self._state_reads(),
+        )
+
+    def _state_reads(self) -> StateReads | None:
+        """What was read of state that is remote."""
+        looks = [keyed.backend.looks for _, keyed in self._keyed]
+        found = [each for each in looks if each is not None]
+        if not found:
+            return None
+        return StateReads(
+            sum(each.hits for each in found),
+            sum(each.misses for each in found),
+            sum(each.single_reads for each in found),
+            *self.chain.parked(),
         )
 
     def deadline(self) -> float | None:

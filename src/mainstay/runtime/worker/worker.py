@@ -192,9 +192,9 @@ class Worker:
             case AbortEpoch(_, epoch):
                 for task in self.tasks:
                     task.on_abort(epoch)
-            case EpochComplete(_, epoch):
+            case EpochComplete(_, epoch, saved):
                 for task in self.tasks:
-                    task.on_complete(epoch)
+                    task.on_complete(epoch, saved)
             case SinkCommitted(_, uid, epoch):
                 if uid in self.by_uid:
                     self.by_uid[uid].operator.on_committed(epoch)

@@ -40,6 +40,15 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True)
+class Looks:
+    """How often keys were found in memory, were not, and were read one by one."""
+
+    hits: int
+    misses: int
+    single_reads: int
+
+
+@dataclass(frozen=True, slots=True)
 class Base:
     """A wish for a base: one segment that stands for all that a backend has absorbed."""
 
@@ -76,6 +85,10 @@ class Place:
     context: KeyContext
     name: str
     """Tells subtasks and attempts apart, where backends keep files."""
+    uid: str = ""
+    lineage: str = ""
+    attempt: int = 0
+    """Whose state it is, where backends keep it in a place that outlives attempts."""
 
 
 class KeyedBackend(Protocol):
@@ -89,8 +102,30 @@ class KeyedBackend(Protocol):
     def expiring(self) -> Mapping[str, Any]:
         """The tables of states with a time to live, which are swept."""
 
+    @property
+    def is_remote(self) -> bool:
+        """Whether reading may take so long that ``read_ahead`` is to be asked."""
+
+    @property
+    def has_own_bases(self) -> bool:
+        """Whether a run of segments is replaced by nothing but a base of its own."""
+
+    @property
+    def trouble(self) -> Exception | None:
+        """What keeps the backend from its work at the moment; None if nothing does."""
+
+    @property
+    def looks(self) -> Looks | None:
+        """What was looked up so far, where state is remote."""
+
     def prefetch(self, keys: Sequence[Any]) -> None:
         """Rows of these keys are about to be processed."""
+
+    def read_ahead(self, keys: Sequence[Any]) -> Work | None:
+        """What is to be done in the background before rows of these keys are processed.
+
+        None if nothing is. When it has failed, it is asked again.
+        """
 
     def relieve(self) -> None:
         """Called between slices of rows: keep memory bounded, and pieces small."""
@@ -103,6 +138,9 @@ class KeyedBackend(Protocol):
     def frozen_as(self, segment: str) -> None:
         """What was frozen last is this segment of the chain."""
 
+    def on_cut(self, epoch: int) -> None:
+        """All that was frozen so far is part of this epoch, and of every later one."""
+
     def encode(self, frozen: Frozen) -> Iterator[list[StateTable]]:
         """Columns of a frozen segment, a slice at a time: an empty list after each, the tables
         last."""
@@ -114,7 +152,10 @@ class KeyedBackend(Protocol):
         """A segment is stored."""
 
     def on_complete(self, epoch: int) -> None:
-        """The epoch, and every one before it, is committed in the log."""
+        """The epoch, and every one before it, is committed in the log.
+
+        While somebody still reads the state of an earlier epoch from outside, it is that one.
+        """
 
     def on_abort(self, epoch: int) -> None:
         """The epoch was given up; what it was to hold goes with the next one."""
@@ -173,6 +214,9 @@ class KeyedBackend(Protocol):
 
         It leaves no trace: nothing is cached, changed or kept alive for longer by it.
         """
+
+    def end(self) -> None:
+        """The job ends in good order: bring what is committed to where others read it."""
 
     def close(self) -> None:
         """Give back what is held, at whatever moment."""

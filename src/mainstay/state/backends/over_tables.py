@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from mainstay.snapshot.statefile import StateTable
-from mainstay.state.backends.contract import Frozen
+from mainstay.state.backends.contract import Frozen, Looks, Work
 from mainstay.state.backends.tables import Tables
 
 
@@ -15,6 +15,10 @@ class BackendOverTables:
 
     Segments, not epochs, are what it goes by: it need not hear of the end of one.
     """
+
+    is_remote = has_own_bases = False
+    trouble: Exception | None = None
+    looks: Looks | None = None
 
     def __init__(self, tables: Tables) -> None:
         self.tables = tables
@@ -27,11 +31,21 @@ class BackendOverTables:
     def leftovers(self, frozen: Frozen) -> list[Any]:
         return self.tables.leftovers(frozen)
 
+    def read_ahead(self, keys: Sequence[Any]) -> Work | None:
+        """What is read is near."""
+        return None
+
+    def on_cut(self, epoch: int) -> None:
+        """Nothing waits for an epoch."""
+
     def on_complete(self, epoch: int) -> None:
         """Nothing waits for an epoch."""
 
     def on_abort(self, epoch: int) -> None:
         """Segments stay in the chain."""
+
+    def end(self) -> None:
+        """Nobody else reads what is held."""
 
     def entries(self, name: str) -> Iterator[tuple[Any, Any]]:
         return self.tables.entries_of(name)

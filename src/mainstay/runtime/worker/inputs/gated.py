@@ -37,6 +37,9 @@ class GateInput(TaskInput):
     def step(self) -> bool:
         if not self.gate.is_ready:
             return False
+        if self._chain.is_parking and (self.gate.has_control or not self._chain.may_park):
+            # It stays behind the rows that wait, which more rows must not keep waiting.
+            return False
         self._take(*self.gate.take(self._chain.slice_rows, self._clock.monotonic()))
         return True
 

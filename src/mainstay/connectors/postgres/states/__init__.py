@@ -1,0 +1,1 @@
+"""Keyed state in PostgreSQL: what a job says of it, its tables, and the transactions on them."""

@@ -1,0 +1,91 @@
+"""The sessions of a process with the server of its state: a few, each lent to one caller at a time.
+
+All subtasks of a process share them, so that a server has as many as work is done at once, and not
+as many as there are subtasks.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from mainstay.connectors.postgres.session import PAUSE_S, Server, Session
+from mainstay.errors import MainstayError
+from mainstay.runtime.connector import UnavailableError
+from mainstay.state.backends.external.store import StoreAwayError
+
+MOST_IDLE = 4
+
+
+class StateRefusedError(MainstayError):
+    """The server refuses what the state of a job needs."""
+
+
+class Sessions:
+    """Sessions with one server. Those that nobody uses are closed with the last user."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._idle: list[Session] = []
+        self._users = 0
+        self._lock = threading.Lock()
+        self._pausing = threading.Event()
+
+    def join(self) -> None:
+        with self._lock:
+            self._users += 1
+            self._pausing.clear()
+
+    def leave(self) -> None:
+        with self._lock:
+            self._users -= 1
+            idle: list[Session] = []
+            if not self._users:
+                idle, self._idle = self._idle, []
+                self._pausing.set()
+        for session in idle:
+            session.close()
+
+    @contextmanager
+    def transaction(self) -> Iterator[Any]:
+        """A connection within a transaction.
+
+        Where the server is away its caller is held up a little, because it asks again at once.
+        """
+        session: Session | None = None
+        try:
+            session = self._take()
+            with session.using() as connection, connection.transaction():
+                yield connection
+        except BaseException as error:
+            if session is not None:
+                session.close()
+            if isinstance(error, UnavailableError):
+                self._pausing.wait(PAUSE_S)
+                raise StoreAwayError(str(error)) from error
+            raise
+        self._give_back(session)
+
+    def _take(self) -> Session:
+        with self._lock:
+            if self._idle:
+                return self._idle.pop()
+        return self._server.connect("mainstay_state", StateRefusedError)
+
+    def _give_back(self, session: Session) -> None:
+        with self._lock:
+            if self._users and len(self._idle) < MOST_IDLE:
+                self._idle.append(session)
+                return
+        session.close()
+
+
+_SHARED: dict[tuple[int, Server], Sessions] = {}
+
+
+def shared_sessions(server: Server) -> Sessions:
+    """The sessions of this process with a server. A forked process has its own."""
+    return _SHARED.setdefault((os.getpid(), server), Sessions(server))

@@ -1,0 +1,224 @@
+"""The port of the external backend to PostgreSQL: each call is one transaction.
+
+A write begins with a look at the fence ``FOR SHARE``: who raises it waits for the write, and no
+write of an older attempt begins after that. What a segment does and its row of the ledger are one
+transaction, so a segment whose answer was lost is applied again, and then finds itself done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from mainstay.connectors.postgres.columns import composed
+from mainstay.connectors.postgres.session import Server
+from mainstay.connectors.postgres.states.sessions import shared_sessions
+from mainstay.connectors.postgres.states.tables import StateTables
+from mainstay.errors import FencedError
+from mainstay.state.backends.external.store import (
+    GROUP,
+    Applied,
+    StateChanges,
+    StateColumns,
+    Stored,
+    TableSet,
+    still_missing,
+    tables_gone,
+)
+from mainstay.state.keygroups import KeyGroupRange
+
+READ_KEYS = 10_000
+SCANNED_ROWS = 4096
+
+
+class PostgresStore:
+    """The state of one subtask in a schema of a database."""
+
+    def __init__(self, server: Server, schema: str, name: str) -> None:
+        self.name = name
+        self._tables = StateTables(schema)
+        self._sessions = shared_sessions(server)
+        self._sessions.join()
+        self._is_open = True
+        self._known: dict[TableSet, dict[str, str]] = {}
+
+    # ------------------------------------------------------------ the fence
+
+    def fence(
+        self, tables: TableSet, attempt: int, states: Sequence[StateColumns], *, is_known: bool
+    ) -> None:
+        with self._sessions.transaction() as connection:
+            self._tables.make_own(connection)
+            statement = """
+            INSERT INTO {} AS f (lineage, uid, attempt) VALUES ({}, {}, {})
+            ON CONFLICT (lineage, uid) DO UPDATE SET attempt = excluded.attempt, raised_at = now()
+            WHERE f.attempt <= excluded.attempt
+            """
+            whose = (tables.lineage, tables.uid, attempt)
+            raised = connection.execute(composed(statement, self._tables.fence, *whose))
+            if raised.rowcount != 1:
+                raise self._fenced(tables, attempt)
+            known = self._tables.known(connection, tables)
+            if is_known and not known:
+                raise tables_gone(tables, self.name)
+            for state in states:
+                if state.name not in known:
+                    self._tables.make(connection, tables, state)
+            self._known[tables] = self._tables.known(connection, tables)
+
+    def _check_fence(self, connection: Any, tables: TableSet, attempt: int) -> None:
+        """The first statement of every write. It holds the fence where it is until the commit."""
+        query = "SELECT attempt FROM {} WHERE (lineage, uid) = ({}, {}) FOR SHARE"
+        found = connection.execute(
+            composed(query, self._tables.fence, tables.lineage, tables.uid)
+        ).fetchone()
+        if found != (attempt,):
+            raise self._fenced(tables, attempt)
+
+    def _fenced(self, tables: TableSet, attempt: int) -> FencedError:
+        return FencedError(
+            f"{self.name} does not listen to attempt {attempt} of the {tables}: a newer one has "
+            "taken over."
+        )
+
+    # ------------------------------------------------------------ reads
+
+    def applied(self, tables: TableSet, groups: KeyGroupRange) -> list[Applied]:
+        query = """
+        SELECT segment, epoch, number, first_group, last_group FROM {}
+        WHERE (lineage, uid, making) = ({}, {}, {}) AND first_group <= {} AND last_group >= {}
+        """
+        whose = (tables.lineage, tables.uid, tables.making, groups.last, groups.first)
+        with self._sessions.transaction() as connection:
+            rows = connection.execute(composed(query, self._tables.ledger, *whose)).fetchall()
+        return [
+            Applied(segment, epoch, number, KeyGroupRange(first, last))
+            for segment, epoch, number, first, last in rows
+        ]
+
+    def read(
+        self, tables: TableSet, state: str, keys: Sequence[bytes]
+    ) -> Mapping[bytes, list[tuple[bytes, bytes]]]:
+        found: dict[bytes, list[tuple[bytes, bytes]]] = {}
+        with self._sessions.transaction() as connection:
+            table = self._table(connection, tables, state)
+            query = composed("SELECT k, s, v FROM {} WHERE k = ANY(%b::bytea[])", table)
+            for start in range(0, len(keys), READ_KEYS):
+                some = list(keys[start : start + READ_KEYS])
+                for k, s, v in connection.execute(query, [some], binary=True):
+                    found.setdefault(k, []).append((s, v))
+        for rows in found.values():
+            rows.sort()
+        return found
+
+    def read_entry(self, tables: TableSet, state: str, k: bytes, s: bytes) -> bytes | None:
+        with self._sessions.transaction() as connection:
+            table = self._table(connection, tables, state)
+            query = composed("SELECT v FROM {} WHERE k = %b AND s = %b", table)
+            row = connection.execute(query, [k, s], binary=True).fetchone()
+        return None if row is None else row[0]
+
+    def scan(self, tables: TableSet, state: str, groups: KeyGroupRange) -> Iterator[Stored]:
+        at, end = (GROUP.pack(groups.first), b""), GROUP.pack(groups.last + 1)
+        while rows := self._page(tables, state, at, end):
+            yield from rows
+            at = rows[-1][:2]
+
+    def _page(
+        self, tables: TableSet, state: str, after: tuple[bytes, bytes], end: bytes
+    ) -> list[Stored]:
+        with self._sessions.transaction() as connection:
+            table = self._table(connection, tables, state)
+            query = composed(
+                "SELECT k, s, v FROM {} WHERE (k, s) > (%b, %b) AND k < %b ORDER BY k, s LIMIT {}",
+                table,
+                SCANNED_ROWS,
+            )
+            found = connection.execute(query, [*after, end], binary=True).fetchall()
+        return found  # type: ignore[no-any-return]
+
+    def _table(self, connection: Any, tables: TableSet, state: str) -> Any:
+        if tables not in self._known:
+            self._known[tables] = self._tables.known(connection, tables)
+        if state not in self._known[tables]:
+            raise tables_gone(tables, self.name)
+        return self._tables.named(self._known[tables][state])
+
+    # ------------------------------------------------------------ writes
+
+    def apply(
+        self,
+        tables: TableSet,
+        attempt: int,
+        segment: Applied,
+        changes: Sequence[StateChanges],
+        forget_up_to: int,
+    ) -> None:
+        with self._sessions.transaction() as connection:
+            self._check_fence(connection, tables, attempt)
+            self._line_up(connection, tables, segment)
+            covered = self._covered(connection, tables, segment)
+            runs, missing = still_missing(changes, segment, covered)
+            self._write(connection, tables, missing)
+            self._note(connection, tables, segment, runs)
+            self._forget(connection, tables, segment.groups, forget_up_to)
+
+    def _line_up(self, connection: Any, tables: TableSet, segment: Applied) -> None:
+        """A segment whose answer was lost may still be under way here."""
+        whose = "/".join((tables.lineage, tables.uid, tables.making, segment.segment))
+        connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [whose])
+
+    def _covered(self, connection: Any, tables: TableSet, segment: Applied) -> list[Applied]:
+        query = """
+        SELECT first_group, last_group FROM {}
+        WHERE (lineage, uid, making, segment) = ({}, {}, {}, {})
+        """
+        whose = (tables.lineage, tables.uid, tables.making, segment.segment)
+        rows = connection.execute(composed(query, self._tables.ledger, *whose)).fetchall()
+        name, epoch, number = segment.segment, segment.epoch, segment.number
+        return [Applied(name, epoch, number, KeyGroupRange(*row)) for row in rows]
+
+    def _write(self, connection: Any, tables: TableSet, changes: Sequence[StateChanges]) -> None:
+        for each in changes:
+            self._table(connection, tables, each.state)
+            self._tables.write(connection, self._known[tables][each.state], each)
+
+    def _note(
+        self, connection: Any, tables: TableSet, segment: Applied, runs: Iterable[KeyGroupRange]
+    ) -> None:
+        statement = "INSERT INTO {} VALUES ({}, {}, {}, {}, {}, {}, {}, {})"
+        whose = (tables.lineage, tables.uid, tables.making, segment.segment)
+        for run in runs:
+            what = (run.first, run.last, segment.epoch, segment.number)
+            connection.execute(composed(statement, self._tables.ledger, *whose, *what))
+
+    def _forget(self, connection: Any, tables: TableSet, groups: KeyGroupRange, up_to: int) -> None:
+        if up_to < 0:
+            return
+        statement = """
+        DELETE FROM {} WHERE (lineage, uid, making) = ({}, {}, {}) AND epoch <= {}
+        AND first_group >= {} AND last_group <= {}
+        """
+        whose = (tables.lineage, tables.uid, tables.making, up_to, groups.first, groups.last)
+        connection.execute(composed(statement, self._tables.ledger, *whose))
+
+    def load(self, tables: TableSet, attempt: int, changes: Sequence[StateChanges]) -> None:
+        with self._sessions.transaction() as connection:
+            self._check_fence(connection, tables, attempt)
+            self._write(connection, tables, changes)
+
+    def sweep(self, tables: TableSet, attempt: int, keep: Iterable[str]) -> None:
+        with self._sessions.transaction() as connection:
+            self._check_fence(connection, tables, attempt)
+            ours = "WHERE lineage = {} AND uid = {} AND making <> ALL({})"
+            whose = (tables.lineage, tables.uid, list(keep))
+            query = composed(f"SELECT name FROM {{}} {ours}", self._tables.catalog, *whose)
+            for (name,) in connection.execute(query).fetchall():
+                connection.execute(composed("DROP TABLE IF EXISTS {}", self._tables.named(name)))
+            for own in (self._tables.catalog, self._tables.ledger):
+                connection.execute(composed(f"DELETE FROM {{}} {ours}", own, *whose))
+
+    def close(self) -> None:
+        if self._is_open:
+            self._is_open = False
+            self._sessions.leave()

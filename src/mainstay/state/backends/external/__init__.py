@@ -1,0 +1,1 @@
+"""Keyed state in an external database, which outlives workers and attempts."""

@@ -1,0 +1,218 @@
+"""The base of an external chain: a small file that says where the rows are, and what they mean.
+
+The rows themselves are in the database, which moves on. A base stands for all segments up to
+``number``: the parts of lists after it are left out by its readers, because the segments
+after it say them again. What they say of values and maps again does not matter.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import groupby, islice
+
+import numpy as np
+import pyarrow as pa
+
+from mainstay.errors import RestoreError
+from mainstay.snapshot.checked import read_checked, reference
+from mainstay.snapshot.manifest import EXTERNAL, SegmentRef
+from mainstay.snapshot.statefile import StateTable
+from mainstay.snapshot.storage import Storage
+from mainstay.state.backends.contract import PathOf
+from mainstay.state.backends.external.changes import row_key_of
+from mainstay.state.backends.external.store import (
+    GROUP,
+    PART,
+    Applied,
+    StateColumns,
+    Store,
+    Stored,
+    TableSet,
+)
+from mainstay.state.backends.rocksdb.lists import GENERATION
+from mainstay.state.backends.rocksdb.shapes import TABLES
+from mainstay.state.backends.rocksdb.writing import read_rows
+from mainstay.state.info import StateInfo
+from mainstay.state.keygroups import KeyGroupRange
+from mainstay.state.kinds import kind_named
+from mainstay.state.operations import columns_of
+from mainstay.state.stored_key import StoredKey
+from mainstay.state.ttl import type_named
+from mainstay.state.values import ValueType
+
+DESCRIPTOR_FORMAT = 1
+READ_ROWS = 4096
+
+STORES: dict[str, Callable[[], Store]] = {}
+"""How this process reaches the databases that descriptors name. Descriptors hold no secrets, so a
+database is known here once its settings were made or used."""
+
+
+def state_columns(info: StateInfo, key: ValueType) -> StateColumns:
+    """A state as a database keeps it."""
+    map_key = None if info.map_key is None else info.map_key.ddl
+    namespace = None if info.namespace is None else info.namespace.ddl
+    stored_as = info.kind.stored_as
+    return StateColumns(info.name, stored_as, key.ddl, info.value.ddl, map_key, namespace)
+
+
+def info_of(state: StateColumns) -> StateInfo:
+    """The state that a database keeps so."""
+    map_key = None if state.map_key_type is None else type_named(state.map_key_type)
+    namespace = None if state.namespace_type is None else type_named(state.namespace_type)
+    kind, value = kind_named(state.kind), type_named(state.value_type)
+    return StateInfo(state.name, kind, value, map_key, namespace=namespace)
+
+
+@dataclass(frozen=True, slots=True)
+class Descriptor:
+    """Where the rows of a base are, and up to which segment they count."""
+
+    store: str
+    lineage: str
+    uid: str
+    making: str
+    epoch: int
+    number: int
+    states: tuple[StateColumns, ...]
+
+    @property
+    def tables(self) -> TableSet:
+        return TableSet(self.lineage, self.uid, self.making)
+
+    def save(self, storage: Storage, path_of: PathOf, id: str, groups: KeyGroupRange) -> SegmentRef:
+        data = json.dumps({"format": DESCRIPTOR_FORMAT, **asdict(self)}, sort_keys=True).encode()
+        path = path_of(f"{id}.json")
+        storage.write(path, data)
+        file = reference(path, data)
+        return SegmentRef(id, file, groups.first, groups.last, 0, is_base=True, format=EXTERNAL)
+
+    @staticmethod
+    def read(storage: Storage, ref: SegmentRef) -> Descriptor:
+        document = json.loads(read_checked(storage, ref.file))
+        found = document.pop("format")
+        if found > DESCRIPTOR_FORMAT:
+            raise RestoreError(
+                f"{ref.file.path} describes external state in format {found}, and this version "
+                f"reads formats up to {DESCRIPTOR_FORMAT}. Restore it with a newer version."
+            )
+        states = tuple(StateColumns(**each) for each in document.pop("states"))
+        return Descriptor(states=states, **document)
+
+    def opened(self) -> Store:
+        """The database that it names."""
+        if self.store not in STORES:
+            raise RestoreError(
+                f"the state of operator {self.uid!r} is in {self.store}, which this process does "
+                "not know how to reach: a snapshot holds no passwords. Make the settings of the "
+                "job's state, such as ms.Postgres(dsn), before it is read; or take a savepoint, "
+                "which holds all state itself."
+            )
+        return STORES[self.store]()
+
+
+def check_not_ahead(
+    tables: TableSet,
+    groups: KeyGroupRange,
+    chain: Sequence[SegmentRef],
+    epochs: Mapping[str, int],
+    applied: Sequence[Applied],
+) -> None:
+    """Refuse a chain that the database has moved on from: what was there before is nowhere.
+
+    ``epochs`` says up to which epoch each base of the chain stands for the ledger.
+    """
+    for row in applied:
+        known = {g for ref in chain if ref.id == row.segment for g in _groups(ref)}
+        for ref in chain:
+            if epochs.get(ref.id, -1) >= row.epoch:
+                known.update(_groups(ref))
+        if any(group in groups and group not in known for group in row.groups):
+            raise RestoreError(
+                f"the {tables} is in a database that has moved on to epoch {row.epoch}, and an "
+                "older epoch is asked for. With state in an external database only the latest "
+                "epoch can be restored. Start from that, or from a savepoint, which holds all "
+                "state itself."
+            )
+
+
+def check_not_behind(found: Descriptor, groups: KeyGroupRange, applied: Sequence[Applied]) -> None:
+    """Refuse a database that lacks what it had when a base was made: it was set back."""
+    there = [row.number for row in applied if any(group in groups for group in row.groups)]
+    if found.epoch and max(there, default=0) < found.number:
+        raise RestoreError(
+            f"the {found.tables} is in {found.store}, which has lost what it had acknowledged up "
+            f"to epoch {found.epoch}: was it restored from a copy, or did a replica take over? "
+            "Bring its newest state back, or start from a savepoint."
+        )
+
+
+def _groups(ref: SegmentRef) -> KeyGroupRange:
+    return KeyGroupRange(ref.first_group, ref.last_group)
+
+
+def check_chain(storage: Storage, chain: Sequence[SegmentRef]) -> None:
+    """Refuse to read a chain whose database has moved on."""
+    for ref in chain:
+        if is_external(ref):
+            found = Descriptor.read(storage, ref)
+            store = found.opened()
+            try:
+                applied = store.applied(found.tables, _groups(ref))
+            finally:
+                store.close()
+            check_not_ahead(found.tables, _groups(ref), chain, {ref.id: found.epoch}, applied)
+
+
+def read_external(storage: Storage, ref: SegmentRef) -> Iterator[StateTable]:
+    """The rows of a base as segments hold them, for other backends and readers."""
+    found = Descriptor.read(storage, ref)
+    store = found.opened()
+    try:
+        for state in found.states:
+            yield from _read_state(store, found, state, _groups(ref))
+    finally:
+        store.close()
+
+
+def _read_state(
+    store: Store, found: Descriptor, state: StateColumns, groups: KeyGroupRange
+) -> Iterator[StateTable]:
+    info, key = info_of(state), type_named(state.key_type)
+    stored = StoredKey.of(key, info.namespace)
+    # The groups are read from the rows, so their number does not matter.
+    table = TABLES[info.kind.shape](info, stored, 0, 1)
+    rows = iter(_local_rows(store.scan(found.tables, state.name, groups), state.kind, found.number))
+    while some := list(islice(rows, READ_ROWS)):
+        batch = stored.batch(read_rows(table, some), columns_of(info, key))
+        of_rows = np.array([GROUP.unpack_from(row_key)[0] for row_key, _ in some], np.uint16)
+        yield StateTable(state.name, pa.Table.from_batches([batch]), of_rows)
+
+
+def _local_rows(rows: Iterator[Stored], kind: str, number: int) -> Iterator[tuple[bytes, bytes]]:
+    """Rows as a local database has them, of lists no part that came after ``number``."""
+    for k, some in groupby(rows, lambda row: row[0]):
+        row_key = row_key_of(k)
+        if kind == "map":
+            for _, s, cell in some:
+                yield row_key + s, cell
+        elif kind == "list":
+            parts = [cell for _, s, cell in some if PART.unpack(s)[0] <= number]
+            if parts:
+                yield row_key, GENERATION.pack(0) + b"".join(parts)
+        else:
+            yield from ((row_key, cell) for _, _, cell in some)
+
+
+def descriptor_of(
+    store: Store, tables: TableSet, states: Sequence[StateColumns], epoch: int, number: int
+) -> Descriptor:
+    return Descriptor(
+        store.name, tables.lineage, tables.uid, tables.making, epoch, number, tuple(states)
+    )
+
+
+def is_external(ref: SegmentRef) -> bool:
+    return ref.format == EXTERNAL
