@@ -12,7 +12,14 @@ import pytest
 from mainstay.snapshot.object_storage import open_storage
 from tests.ha.voters import PATIENCE_S, StoragePlace, Voter, place
 
-KINDS = ("memory", "directory", "s3", "zookeeper", "ensemble")
+MARKS = [pytest.mark.services, pytest.mark.xdist_group("zookeeper")]
+KINDS = (
+    "memory",
+    "directory",
+    "s3",
+    pytest.param("zookeeper", marks=MARKS),
+    pytest.param("ensemble", marks=MARKS),
+)
 
 Join = Callable[[], Voter]
 
