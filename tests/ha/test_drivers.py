@@ -18,6 +18,9 @@ from tests.drive.ledger import LedgerJob, await_until
 from tests.ha.histories import check_commits, check_files, check_leaders, records_of
 from tests.services.zookeeper import ZooKeeperServers
 
+# A process at a time that starts so many others is enough.
+pytestmark = pytest.mark.xdist_group("drivers")
+
 RATE = 1_500.0
 PATIENCE_S = 120.0
 LEASE_S = 1.5
@@ -189,18 +192,21 @@ def test_many_leaders_are_frozen(drivers: Drivers) -> None:
 # ---------------------------------------------------------------- ZooKeeper
 
 
+@pytest.mark.services
 def test_leaders_by_zookeeper_are_killed_and_every_id_counts_once(
     drivers: Drivers, zookeeper: ZooKeeperServers
 ) -> None:
     kill_leaders(drivers, 2, zookeeper.hosts)
 
 
+@pytest.mark.services
 def test_leaders_by_zookeeper_that_were_frozen_stand_by(
     drivers: Drivers, zookeeper: ZooKeeperServers
 ) -> None:
     freeze_leaders(drivers, 1, zookeeper.hosts)
 
 
+@pytest.mark.services
 def test_zookeeper_is_restarted_and_the_job_goes_on(
     drivers: Drivers, zookeeper: ZooKeeperServers
 ) -> None:
@@ -213,6 +219,7 @@ def test_zookeeper_is_restarted_and_the_job_goes_on(
     drivers.finish(1)
 
 
+@pytest.mark.services
 def test_a_restart_of_zookeeper_within_the_session_does_not_restart_the_job(
     drivers: Drivers, zookeeper: ZooKeeperServers
 ) -> None:
@@ -227,6 +234,7 @@ def test_a_restart_of_zookeeper_within_the_session_does_not_restart_the_job(
     assert "standby" not in leader.statuses[leader.statuses.index("running") :]
 
 
+@pytest.mark.services
 def test_two_of_three_servers_are_frozen_and_the_job_goes_on_afterwards(
     drivers: Drivers, ensemble: ZooKeeperServers
 ) -> None:

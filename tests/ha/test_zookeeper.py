@@ -15,6 +15,8 @@ from tests.drive.ledger import await_until
 from tests.ha.voters import Voter, ZooKeeperPlace
 from tests.services.zookeeper import ZooKeeperServers
 
+pytestmark = [pytest.mark.services, pytest.mark.xdist_group("zookeeper")]
+
 
 @pytest.fixture
 def where(zookeeper: ZooKeeperServers) -> ZooKeeperPlace:

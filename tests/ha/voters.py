@@ -123,7 +123,7 @@ class Place(Protocol):
 class StoragePlace:
     """Leases in a storage."""
 
-    length_s = 0.8
+    length_s = 1.5
 
     def __init__(self, open_one: Callable[[], Storage]) -> None:
         self._open = open_one

@@ -1,4 +1,7 @@
-"""Replays one seed and tells its story: ``python -m tests.simulation.replay SEED``."""
+"""Replays one seed and tells its story: ``python -m tests.simulation.replay SEED [KIND]``.
+
+The kind is one of those of ``Scenario``: of, of_terms, of_rivals, looped, unaligned, started_again.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,8 @@ import sys
 from tests.simulation.scenarios import Scenario, check, drawn, play
 
 
-def main(seed: int) -> None:
-    scenario = drawn(Scenario.of(seed))
+def main(seed: int, kind: str = "of") -> None:
+    scenario = drawn(getattr(Scenario, kind)(seed))
     print(scenario)
     outcome = play(scenario)
     print(outcome.simulation.story(lines=10_000))
@@ -17,4 +20,4 @@ def main(seed: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(int(sys.argv[1]), *sys.argv[2:])

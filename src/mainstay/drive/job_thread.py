@@ -62,7 +62,7 @@ class JobThread:
         self._joined: int | None = None
         self._warm: WarmStorage | None = None
         self._warm_at = 0.0
-        self._reading: Future[None] | None = None
+        self._reading: Future[int] | None = None
         self._leadership = Leadership(election, self._term, self.post, self._on_replaced)
         self._crash: BaseException | None = None
         self._clock = SystemClock()
@@ -153,10 +153,12 @@ class JobThread:
 
     def _keep_warm(self) -> None:
         """On standby, read ahead now and then what a leader needs first. Nobody depends on it."""
-        now, is_free = self._clock.monotonic(), self._reading is None or self._reading.done()
-        if self._warm is None or now < self._warm_at or not is_free:
-            return
-        if self._leadership.status is Status.STANDBY:
+        now, reading = self._clock.monotonic(), self._reading
+        if reading is not None and reading.done() and self._joined is None:
+            # The log could not be read when this process joined.
+            self._joined = None if reading.exception() else reading.result()
+        is_due = now >= self._warm_at and (reading is None or reading.done())
+        if self._warm is not None and is_due and self._leadership.status is Status.STANDBY:
             self._warm_at = now + WARM_S
             self._reading = self._pool.submit(self._warm.read_ahead)
 

@@ -17,13 +17,18 @@ class WarmStorage:
         self._inner = inner
         self._ahead: tuple[str, bytes] | None = None
 
-    def read_ahead(self) -> None:
-        """Read the manifest of the latest epoch, if it is another than the one that is known."""
-        latest = read_history(self._inner).latest_epoch
+    def read_ahead(self) -> int:
+        """Read the manifest of the latest epoch, if it is another than the one that is known.
+
+        Returns the first free slot of the log.
+        """
+        history = read_history(self._inner)
+        latest = history.latest_epoch
         known = self._ahead
         if latest is not None and (known is None or known[0] != latest.manifest.path):
             path = latest.manifest.path
             self._ahead = (path, self._inner.read(path))
+        return history.next_slot
 
     def read(self, path: str, start: int = 0, length: int | None = None) -> bytes:
         ahead = self._ahead

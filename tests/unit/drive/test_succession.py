@@ -23,7 +23,8 @@ from tests.unit.drive.test_embedded import (
 )
 from tests.unit.drive.test_errors import await_true
 
-LEASE = "1s"
+LEASE = "2s"
+"""Longer than a thread has to wait on a machine that is busy."""
 
 
 class Job:
@@ -145,7 +146,7 @@ def test_a_driver_takes_over_and_says_how_long_that_took(job: Job) -> None:
     check_complete(job.sink)
     (recovery,) = standby.recoveries()
     assert recovery.is_takeover
-    assert recovery.wait_s >= 1.0, "the lease had to be over"
+    assert recovery.wait_s >= 2.0, "the lease had to be over"
     assert recovery.failed_at < recovery.begun_at <= recovery.gathered_at <= recovery.running_at
     known = [each.epoch for each in standby.snapshots() if each.status == "complete"]
     assert known == sorted(set(known))

@@ -41,7 +41,7 @@ def add_epoch(storage: MemoryStorage, number: int) -> None:
 def test_the_latest_manifest_is_there_without_being_read_again() -> None:
     storage = with_epochs(2)
     warm = WarmStorage(storage)
-    warm.read_ahead()
+    assert warm.read_ahead() == 3
     storage.reads.clear()
     assert warm.read("epochs/2") == b"manifest 2"
     assert storage.reads == []
