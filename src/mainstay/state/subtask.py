@@ -179,7 +179,9 @@ class KeyedSubtask:
 
     def next_work(self, storage: Storage) -> Work | None:
         """What is to be done in the background now; None if nothing."""
-        if self._longest_due is not None and not self.chain.compacting and not self.backend.is_busy:
+        # A base that only names what is in a database disturbs nobody there.
+        is_free = not self.backend.is_busy or self.backend.has_own_bases
+        if self._longest_due is not None and not self.chain.compacting and is_free:
             work = self._compaction(storage)
             if work is not None:
                 return work

@@ -109,6 +109,9 @@ class MemoryStore:
         rows = self.server.ledger.get(tables, [])
         return [row for row in rows if any(group in groups for group in row.groups)]
 
+    def rows(self, tables: TableSet) -> int:
+        return sum(map(len, self.server.tables.get(tables, {}).values()))
+
     def read(
         self, tables: TableSet, state: str, keys: Sequence[bytes]
     ) -> Mapping[bytes, list[tuple[bytes, bytes]]]:

@@ -23,6 +23,8 @@ from tests.services.postgres import PostgresServer, asked, name_of
 pytestmark = [pytest.mark.services, pytest.mark.xdist_group("postgres")]
 
 COUNT = 3_000
+LONG = 60_000
+"""Rows of a job that is stopped in the middle, wherever that is."""
 
 
 class Seen(ms.KeyedProcess):
@@ -190,48 +192,48 @@ def test_a_job_that_is_rescaled_goes_on_with_its_tables(dsn: str, tmp_path: Path
 
 
 def test_a_savepoint_goes_to_another_backend_and_back(dsn: str, tmp_path: Path) -> None:
-    job = environment(dsn, tmp_path / "1").start("seen")
+    job = environment(dsn, tmp_path / "1", count=9_000).start("seen")
     await_until(lambda: complete_epochs(job) >= 5, "epochs are complete")
     job.stop(tmp_path / "first", timeout=PATIENCE_S)
-    heap = with_state("heap", tmp_path / "2", restore=tmp_path / "first").start("seen")
-    await_until(lambda: complete_epochs(heap) >= 3, "epochs are complete")
+    heap = with_state("heap", tmp_path / "2", count=9_000, restore=tmp_path / "first").start("seen")
+    await_until(lambda: complete_epochs(heap) >= 1, "an epoch is complete")
     heap.stop(tmp_path / "second", timeout=PATIENCE_S)
     asked(dsn, f'DROP SCHEMA "{schema_of(dsn)}" CASCADE')
-    back = environment(dsn, tmp_path / "3", restore=tmp_path / "second").start("seen")
+    back = environment(dsn, tmp_path / "3", count=9_000, restore=tmp_path / "second").start("seen")
     assert back.wait(PATIENCE_S) == "finished"
-    check(dsn)
+    check(dsn, 9_000)
 
 
 def test_a_job_that_is_started_again_goes_on(dsn: str, tmp_path: Path) -> None:
-    job = environment(dsn, tmp_path).start("seen")
+    job = environment(dsn, tmp_path, count=9_000).start("seen")
     await_until(lambda: complete_epochs(job) >= 3, "epochs are complete")
     job.stop(timeout=PATIENCE_S)
-    again = environment(dsn, tmp_path, parallelism=3, restore="latest").start("seen")
+    again = environment(dsn, tmp_path, count=9_000, parallelism=3, restore="latest").start("seen")
     assert again.wait(PATIENCE_S) == "finished"
-    check(dsn)
+    check(dsn, 9_000)
 
 
 # ---------------------------------------------------------------- refusals
 
 
 def test_an_epoch_that_the_tables_have_moved_on_from_is_refused(dsn: str, tmp_path: Path) -> None:
-    job = environment(dsn, tmp_path).start("seen")
+    job = environment(dsn, tmp_path, count=LONG).start("seen")
     await_until(lambda: complete_epochs(job) >= 4, "epochs are complete")
     job.stop(timeout=PATIENCE_S)
     older = [each.epoch for each in job.snapshots() if each.status == "complete"][-2]
-    again = environment(dsn, tmp_path, restore=older).start("seen")
+    again = environment(dsn, tmp_path, count=LONG, restore=older).start("seen")
     with pytest.raises(RestoreError, match=r"moved on to epoch .* or from a savepoint"):
         again.wait(PATIENCE_S)
 
 
 def test_tables_that_were_dropped_are_missed(dsn: str, tmp_path: Path) -> None:
-    job = environment(dsn, tmp_path).start("seen")
+    job = environment(dsn, tmp_path, count=LONG).start("seen")
     await_until(
         lambda: list((tmp_path / "snapshots").rglob("*-c*.json")), "there is a base in the database"
     )
     job.stop(timeout=PATIENCE_S)
     asked(dsn, f'DROP SCHEMA "{schema_of(dsn)}" CASCADE')
-    again = environment(dsn, tmp_path, restore="latest").start("seen")
+    again = environment(dsn, tmp_path, count=LONG, restore="latest").start("seen")
     with pytest.raises(RestoreError, match="is not in schema"):
         again.wait(PATIENCE_S)
 
@@ -288,12 +290,12 @@ def test_without_the_driver_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_snapshot_of_an_unknown_database_says_what_to_do(dsn: str, tmp_path: Path) -> None:
-    job = environment(dsn, tmp_path).start("seen")
+    job = environment(dsn, tmp_path, count=LONG).start("seen")
     await_until(
         lambda: list((tmp_path / "snapshots").rglob("*-c*.json")), "there is a base in the database"
     )
     job.stop(timeout=PATIENCE_S)
     del STORES[state_in(dsn).name]
-    heap = with_state("heap", tmp_path, restore="latest").start("seen")
+    heap = with_state("heap", tmp_path, count=LONG, restore="latest").start("seen")
     with pytest.raises(RestoreError, match="does not know how to reach"):
         heap.wait(PATIENCE_S)

@@ -22,6 +22,7 @@ from mainstay.runtime.own_states import FEEDBACK
 from mainstay.runtime.spec import JobSpec
 from mainstay.snapshot.checked import read_checked
 from mainstay.snapshot.manifest import (
+    EXTERNAL,
     Manifest,
     OperatorState,
     OperatorUnits,
@@ -49,6 +50,9 @@ from mainstay.state.whole import to_whole
 PIECE_BYTES = 64 << 20
 CHECKPOINT_PIECE_BYTES = 512 << 20
 """How much stored state goes into a piece. For each piece a whole checkpoint is fetched again."""
+
+PIECE_ROWS = 500_000
+"""How many rows of an external database go into a piece, about."""
 
 Written = tuple[str, str, SavepointFile]
 """The uid of an operator, the name of a state, and a file of it."""
@@ -131,7 +135,10 @@ def _ranges(chain: tuple[SegmentRef, ...]) -> Iterator[tuple[SegmentRef, ...]]:
         return
     first, last = min(ref.first_group for ref in chain), max(ref.last_group for ref in chain)
     most = CHECKPOINT_PIECE_BYTES if any(ref.is_backends_own for ref in chain) else PIECE_BYTES
-    count = min(last - first + 1, max(1, math.ceil(sum(r.size_bytes for r in chain) / most)))
+    by_size = math.ceil(sum(r.size_bytes for r in chain) / most)
+    # What is in an external database is not in the size of its base.
+    by_rows = math.ceil(sum(r.rows for r in chain if r.format == EXTERNAL) / PIECE_ROWS)
+    count = min(last - first + 1, max(1, by_size, by_rows))
     bounds = [first + (last - first + 1) * number // count for number in range(count + 1)]
     for low, after in pairwise(bounds):
         clipped = (ref.clipped(low, after - 1) for ref in chain)

@@ -76,7 +76,7 @@ class Recorder:
     def end_of_input(self) -> None:
         self.calls.append(("end of input",))
 
-    def on_complete(self, epoch: Epoch, longest_chain: int) -> None:
+    def on_complete(self, epoch: Epoch, saved: Epoch | None, longest_chain: int) -> None:
         self.calls.append(("complete", epoch))
 
     def relieve(self) -> None:

@@ -51,14 +51,20 @@ class Sessions:
 
     @contextmanager
     def transaction(self) -> Iterator[Any]:
-        """A connection within a transaction.
+        """A connection within a transaction."""
+        with self.connection() as connection, connection.transaction():
+            yield connection
+
+    @contextmanager
+    def connection(self) -> Iterator[Any]:
+        """A connection on which each statement is a transaction.
 
         Where the server is away its caller is held up a little, because it asks again at once.
         """
         session: Session | None = None
         try:
             session = self._take()
-            with session.using() as connection, connection.transaction():
+            with session.using() as connection:
                 yield connection
         except BaseException as error:
             if session is not None:

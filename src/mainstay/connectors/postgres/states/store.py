@@ -8,6 +8,7 @@ transaction, so a segment whose answer was lost is applied again, and then finds
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from mainstay.connectors.postgres.columns import composed
@@ -22,6 +23,7 @@ from mainstay.state.backends.external.store import (
     StateColumns,
     Stored,
     TableSet,
+    patiently,
     still_missing,
     tables_gone,
 )
@@ -29,6 +31,8 @@ from mainstay.state.keygroups import KeyGroupRange
 
 READ_KEYS = 10_000
 SCANNED_ROWS = 4096
+ROW_BYTES = 150
+"""What a row takes, about."""
 
 
 class PostgresStore:
@@ -89,18 +93,29 @@ class PostgresStore:
         WHERE (lineage, uid, making) = ({}, {}, {}) AND first_group <= {} AND last_group >= {}
         """
         whose = (tables.lineage, tables.uid, tables.making, groups.last, groups.first)
-        with self._sessions.transaction() as connection:
+        with self._sessions.connection() as connection:
             rows = connection.execute(composed(query, self._tables.ledger, *whose)).fetchall()
         return [
             Applied(segment, epoch, number, KeyGroupRange(first, last))
             for segment, epoch, number, first, last in rows
         ]
 
+    def rows(self, tables: TableSet) -> int:
+        query = """
+        SELECT coalesce(sum(pg_table_size(format('%I.%I', {}::text, name)::regclass)), 0) FROM {}
+        WHERE (lineage, uid, making) = ({}, {}, {})
+        """
+        whose = (tables.lineage, tables.uid, tables.making)
+        with self._sessions.connection() as connection:
+            asked = composed(query, self._tables.schema, self._tables.catalog, *whose)
+            ((size_bytes,),) = connection.execute(asked).fetchall()
+        return int(size_bytes) // ROW_BYTES
+
     def read(
         self, tables: TableSet, state: str, keys: Sequence[bytes]
     ) -> Mapping[bytes, list[tuple[bytes, bytes]]]:
         found: dict[bytes, list[tuple[bytes, bytes]]] = {}
-        with self._sessions.transaction() as connection:
+        with self._sessions.connection() as connection:
             table = self._table(connection, tables, state)
             query = composed("SELECT k, s, v FROM {} WHERE k = ANY(%b::bytea[])", table)
             for start in range(0, len(keys), READ_KEYS):
@@ -112,7 +127,7 @@ class PostgresStore:
         return found
 
     def read_entry(self, tables: TableSet, state: str, k: bytes, s: bytes) -> bytes | None:
-        with self._sessions.transaction() as connection:
+        with self._sessions.connection() as connection:
             table = self._table(connection, tables, state)
             query = composed("SELECT v FROM {} WHERE k = %b AND s = %b", table)
             row = connection.execute(query, [k, s], binary=True).fetchone()
@@ -120,14 +135,15 @@ class PostgresStore:
 
     def scan(self, tables: TableSet, state: str, groups: KeyGroupRange) -> Iterator[Stored]:
         at, end = (GROUP.pack(groups.first), b""), GROUP.pack(groups.last + 1)
-        while rows := self._page(tables, state, at, end):
+        page = partial(self._page, tables, state, end)
+        while rows := patiently(partial(page, at)):
             yield from rows
             at = rows[-1][:2]
 
     def _page(
-        self, tables: TableSet, state: str, after: tuple[bytes, bytes], end: bytes
+        self, tables: TableSet, state: str, end: bytes, after: tuple[bytes, bytes]
     ) -> list[Stored]:
-        with self._sessions.transaction() as connection:
+        with self._sessions.connection() as connection:
             table = self._table(connection, tables, state)
             query = composed(
                 "SELECT k, s, v FROM {} WHERE (k, s) > (%b, %b) AND k < %b ORDER BY k, s LIMIT {}",

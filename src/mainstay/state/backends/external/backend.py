@@ -100,14 +100,18 @@ class ExternalBackend(BackendOverTables):
 
     def read_ahead(self, keys: Sequence[Any]) -> Work | None:
         work = self.reads.ahead(keys) if self._is_attached else None
-        return None if work is None else Work(work.run, work.done, self._noting(work.failed))
+        if work is None:
+            return None
 
-    def _noting(self, failed: Any) -> Any:
-        def note(error: Exception) -> None:
+        def done(found: Any) -> None:
+            self.trouble = None
+            work.done(found)
+
+        def failed(error: Exception) -> None:
             self._failed(error)
-            failed(error)
+            work.failed(error)
 
-        return note
+        return Work(work.run, done, failed)
 
     def relieve(self) -> None:
         part_bytes = self._part_bytes // max(1, len(self.tables))
@@ -195,10 +199,16 @@ class ExternalBackend(BackendOverTables):
             self.unapplied.base_stored(described.epoch)
 
         return Work(
-            lambda: described.save(base.storage, base.path_of, base.id, self.place.groups),
-            done,
-            base.failed,
+            lambda: self._save(described, base.storage, base.path_of, base.id), done, base.failed
         )
+
+    def _save(
+        self, described: Descriptor, storage: Storage, path_of: PathOf, id: str
+    ) -> SegmentRef:
+        """Store a descriptor. Runs in the background."""
+        groups, most = self.place.groups, self.place.max_parallelism
+        rows = self.store.rows(self.set) * len(groups) // most
+        return described.save(storage, path_of, id, groups, rows)
 
     def _descriptor(self, at: Position) -> Descriptor:
         return descriptor_of(self.store, self.set, self.states, at.epoch, at.number)
@@ -360,8 +370,7 @@ class ExternalBackend(BackendOverTables):
         self.unapplied.position = Position(0, number)
 
     def base(self, id: str, storage: Storage, path_of: PathOf) -> SegmentRef | None:
-        described = self._descriptor(self.unapplied.position)
-        return described.save(storage, path_of, id, self.place.groups)
+        return self._save(self._descriptor(self.unapplied.position), storage, path_of, id)
 
     def apply(self, rows: StateTable) -> Iterator[None]:
         """Apply stored rows in order, without making them changes again."""

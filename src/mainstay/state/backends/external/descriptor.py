@@ -82,12 +82,15 @@ class Descriptor:
     def tables(self) -> TableSet:
         return TableSet(self.lineage, self.uid, self.making)
 
-    def save(self, storage: Storage, path_of: PathOf, id: str, groups: KeyGroupRange) -> SegmentRef:
+    def save(
+        self, storage: Storage, path_of: PathOf, id: str, groups: KeyGroupRange, rows: int
+    ) -> SegmentRef:
         data = json.dumps({"format": DESCRIPTOR_FORMAT, **asdict(self)}, sort_keys=True).encode()
         path = path_of(f"{id}.json")
         storage.write(path, data)
         file = reference(path, data)
-        return SegmentRef(id, file, groups.first, groups.last, 0, is_base=True, format=EXTERNAL)
+        first, last = groups.first, groups.last
+        return SegmentRef(id, file, first, last, rows, is_base=True, format=EXTERNAL)
 
     @staticmethod
     def read(storage: Storage, ref: SegmentRef) -> Descriptor:

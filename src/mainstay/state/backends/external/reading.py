@@ -6,30 +6,16 @@ cell comes from. What was not is read at once, which the loop waits for; it is c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import Any, TypeVar
+from typing import Any
 
 from mainstay.state.backends.external.changes import key_of, row_key_of
-from mainstay.state.backends.external.store import PART, Store, StoreAwayError, Stored, TableSet
+from mainstay.state.backends.external.store import PART, Store, Stored, TableSet, patiently
 from mainstay.state.backends.rocksdb.lists import GENERATION
 from mainstay.state.keygroups import KeyGroupRange
 
 Rows = Mapping[bytes, list[tuple[bytes, bytes]]]
-Found = TypeVar("Found")
-TRIES = 20
-"""How often a database that does not answer is asked while the loop waits for it."""
-
-
-def patiently(read: Callable[[], Found]) -> Found:
-    """What the loop cannot go on without is asked for a few times. A database that is away lets
-    its caller wait a little."""
-    for _ in range(TRIES - 1):
-        try:
-            return read()
-        except StoreAwayError:
-            continue
-    return read()
 
 
 class RemoteTable:

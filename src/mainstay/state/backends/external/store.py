@@ -12,9 +12,9 @@ part of a list the number of the segment that appended it, and a number within t
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, TypeVar
 
 import pyarrow as pa
 
@@ -26,6 +26,11 @@ PART = struct.Struct(">QI")
 
 Stored: TypeAlias = "tuple[bytes, bytes, bytes]"
 """A row: ``k``, ``s`` and the cell of its value."""
+
+
+Found = TypeVar("Found")
+TRIES = 20
+"""How often a database that does not answer is asked while the loop waits for it."""
 
 
 class StoreAwayError(MainstayError):
@@ -98,6 +103,17 @@ class StateChanges:
         )
 
 
+def patiently(read: Callable[[], Found]) -> Found:
+    """What the loop cannot go on without is asked for a few times. A database that is away holds
+    its caller up a little."""
+    for _ in range(TRIES - 1):
+        try:
+            return read()
+        except StoreAwayError:
+            continue
+    return read()
+
+
 def tables_gone(tables: TableSet, store: str) -> RestoreError:
     """What is asked for was dropped, by somebody or for the tables of a later epoch."""
     return RestoreError(
@@ -150,6 +166,9 @@ class Store(Protocol):
 
     def applied(self, tables: TableSet, groups: KeyGroupRange) -> list[Applied]:
         """The rows of the ledger that have some of these key-groups."""
+
+    def rows(self, tables: TableSet) -> int:
+        """About how many rows there are."""
 
     def read(
         self, tables: TableSet, state: str, keys: Sequence[bytes]
