@@ -32,7 +32,7 @@ from mainstay.runtime.ports import Ports
 from mainstay.runtime.spec import JobSpec
 from mainstay.snapshot.manifest import FileRef, SegmentRef, SubtaskState
 from mainstay.snapshot.memory_storage import MemoryStorage
-from mainstay.testing.simulation import SimulatedClock
+from mainstay.testing.processes import SimulatedClock
 
 REAL_MARKS = (100, 1_000, 5_000, 20_000)
 SIMULATED_MARKS = (100, 10_000, 100_000, 1_000_000)

@@ -17,7 +17,7 @@ import pyarrow as pa
 from mainstay.drive import embedded
 from mainstay.drive.embedded import EmbeddedJob
 from mainstay.runtime.messages import Attempt
-from mainstay.testing import simulation
+from mainstay.testing.processes import Process
 from mainstay.testing.simulation import Simulation
 from mainstay.transport.keys import AttemptKeys, KeyPair
 from tests.transport import PATIENCE_S, Party, link_up
@@ -84,7 +84,7 @@ class Simulated:
         job._links = {}
         job._faulty = job.leader = job.clock = None  # type: ignore[assignment]
         processes = [
-            simulation._Process((ONE, number), worker=end)  # type: ignore[arg-type]
+            Process((ONE, number), worker=end)  # type: ignore[arg-type]
             for number, end in enumerate(ends)
         ]
         job._processes = {process.address: process for process in processes}

@@ -16,7 +16,8 @@ from mainstay.plan.planning import plan_of
 from mainstay.runtime.options import JobOptions, RestoreOptions, SnapshotOptions
 from mainstay.snapshot.object_storage import open_storage
 from mainstay.testing.run import replaced
-from mainstay.testing.simulation import Simulation, SimulationSettings
+from mainstay.testing.settings import SimulationSettings
+from mainstay.testing.simulation import Simulation
 
 ROW = "customer string, region int, amount long"
 ROWS = [(f"c{number % 7}", number % 3, number) for number in range(100)]

@@ -22,7 +22,8 @@ from mainstay.snapshot.object_storage import open_storage
 from mainstay.snapshot.storage import Storage
 from mainstay.testing.inspect import committed_state
 from mainstay.testing.run import replaced
-from mainstay.testing.simulation import Simulation, SimulationSettings
+from mainstay.testing.settings import SimulationSettings
+from mainstay.testing.simulation import Simulation
 from tests.namespaces import enter, namespaced
 
 ROW = "customer string, region int, amount long"
@@ -97,8 +98,8 @@ def write(directory: Path) -> None:
     simulate(open_storage(str(snapshot)), 2, settings)
     stop = SimulationSettings(stop_at_step=16, stop_with_savepoint=True)
     _, simulation = simulate(MemoryStorage(), 2, stop)
-    assert simulation.last_stop is not None
-    written = simulation.places[simulation.last_stop]
+    assert simulation.requests.last_stop is not None
+    written = simulation.places[simulation.requests.last_stop]
     for path in written.list(""):
         file = directory / "namespaces-savepoint-v3" / path
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -17,7 +17,8 @@ from mainstay.runtime.spec import Tuning
 from mainstay.snapshot.memory_storage import MemoryStorage
 from mainstay.snapshot.storage import Storage
 from mainstay.testing.run import replaced
-from mainstay.testing.simulation import Simulation, SimulationSettings
+from mainstay.testing.settings import SimulationSettings
+from mainstay.testing.simulation import Simulation
 from tests.golden.job import build
 
 PLACE = "the savepoint"
@@ -43,8 +44,8 @@ def simulate(
 def write(directory: Path) -> None:
     settings = SimulationSettings(stop_at_step=30, stop_with_savepoint=True)
     _, simulation = simulate(MemoryStorage(), 2, settings)
-    assert simulation.last_stop is not None
-    written = simulation.places[simulation.last_stop]
+    assert simulation.requests.last_stop is not None
+    written = simulation.places[simulation.requests.last_stop]
     for path in written.list(""):
         (directory / path).parent.mkdir(parents=True, exist_ok=True)
         (directory / path).write_bytes(written.read(path))

@@ -12,7 +12,7 @@ from mainstay.runtime.status import Status
 from mainstay.snapshot.memory_storage import MemoryStorage
 from mainstay.snapshot.object_storage import open_storage
 from mainstay.testing.inspect import latest_manifest
-from mainstay.testing.simulation import SimulationSettings
+from mainstay.testing.settings import SimulationSettings
 from tests.golden.namespaces import ROWS, check_states, simulate
 
 DATA = Path(__file__).parent / "data"

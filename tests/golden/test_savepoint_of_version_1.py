@@ -11,7 +11,7 @@ import pytest
 from mainstay.runtime.status import Status
 from mainstay.snapshot.memory_storage import MemoryStorage
 from mainstay.snapshot.object_storage import open_storage
-from mainstay.testing.simulation import SimulationSettings
+from mainstay.testing.settings import SimulationSettings
 from tests.golden.finished import check_states
 from tests.golden.job import ROWS
 from tests.golden.savepoint import simulate

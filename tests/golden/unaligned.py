@@ -16,7 +16,8 @@ from mainstay.runtime.options import JobOptions, RestoreOptions, SnapshotOptions
 from mainstay.runtime.spec import JobSpec, Tuning
 from mainstay.snapshot.object_storage import open_storage
 from mainstay.testing.run import replaced
-from mainstay.testing.simulation import Simulation, SimulationSettings
+from mainstay.testing.settings import SimulationSettings
+from mainstay.testing.simulation import Simulation
 
 ROW = "id long, key string"
 ROWS = [(number, f"k{number % 5}") for number in range(200)]

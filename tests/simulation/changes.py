@@ -18,7 +18,7 @@ from mainstay.errors import RestoreError
 from mainstay.plan.check import check_graph
 from mainstay.testing.inspect import latest_manifest
 from mainstay.testing.run import replaced
-from mainstay.testing.simulation import SimulationSettings
+from mainstay.testing.settings import SimulationSettings
 from tests.simulation import scenarios
 from tests.simulation.scenarios import (
     ROW,

@@ -41,7 +41,8 @@ from mainstay.testing.memory_disk import MemoryRocksSettings
 from mainstay.testing.memory_store import MemoryStoreSettings
 from mainstay.testing.rivals import Rivalry, RivalSimulation
 from mainstay.testing.run import replaced
-from mainstay.testing.simulation import Simulation, SimulationSettings
+from mainstay.testing.settings import SimulationSettings
+from mainstay.testing.simulation import Simulation
 from tests.ha.histories import check_leaders
 from tests.namespaces import enter, namespaced
 
@@ -641,8 +642,8 @@ def _play(scenario: Scenario, crash_free: bool) -> Outcome:
     outcome = run.stage(parallelism, settings)
     if scenario.starts > 1:
         check_nothing_is_new(run, parallelism, settings)
-    if settings.savepoints and outcome.simulation.savepoints:
-        return replace(outcome, restored=run.restored(outcome.simulation.savepoints[0]))
+    if settings.savepoints and outcome.simulation.requests.savepoints:
+        return replace(outcome, restored=run.restored(outcome.simulation.requests.savepoints[0]))
     return outcome
 
 
@@ -720,7 +721,7 @@ class Run:
         check_refusals(simulation)
         check_failures(simulation)
         is_stopped = simulation.coordinator.status is Status.STOPPED
-        self.stopped_with = simulation.last_stop if is_stopped else None
+        self.stopped_with = simulation.requests.last_stop if is_stopped else None
         self.committed.append(sinks["out"])
         if len(self.committed) > 1:
             merge_memories(self.committed[-2], self.committed[-1])
@@ -820,7 +821,7 @@ def check_refusals(simulation: Simulation) -> None:
     away = "simulated: memory:seed-"
     reasons = (*over, "is being stopped or rescaled already", "holds in-flight rows", away)
     if not simulation.settings.storage_faults:
-        for refusal in simulation.refusals:
+        for refusal in simulation.requests.refusals:
             assert any(reason in refusal for reason in reasons), simulation.story()
 
 

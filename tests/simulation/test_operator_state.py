@@ -12,7 +12,7 @@ import mainstay as ms
 from mainstay.connectors import Memory
 from mainstay.runtime.options import SnapshotOptions
 from mainstay.testing import rows, run
-from mainstay.testing.simulation import SimulationSettings
+from mainstay.testing.settings import SimulationSettings
 
 VALUES = [(n,) for n in range(400)]
 SPLITS = 6

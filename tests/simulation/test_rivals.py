@@ -17,7 +17,8 @@ from mainstay.runtime.options import JobOptions, RestartOptions
 from mainstay.runtime.status import Status
 from mainstay.snapshot import commitlog
 from mainstay.snapshot.guarded import GuardedStorage
-from mainstay.testing.simulation import Simulation, SimulationSettings
+from mainstay.testing.settings import SimulationSettings
+from mainstay.testing.simulation import Simulation
 from tests.simulation.scenarios import Run, Scenario, check_seeds, is_noticed, play
 
 SEEDS = 60

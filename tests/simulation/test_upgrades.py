@@ -19,7 +19,8 @@ from mainstay.runtime.status import Status
 from mainstay.snapshot.memory_storage import MemoryStorage
 from mainstay.testing.inspect import committed_state
 from mainstay.testing.run import replaced
-from mainstay.testing.simulation import Simulation, SimulationSettings
+from mainstay.testing.settings import SimulationSettings
+from mainstay.testing.simulation import Simulation
 
 VALUES = [(n % 11, n % 5) for n in range(700)]
 

@@ -13,7 +13,8 @@ from typing import Any
 
 from mainstay.runtime.coordinator.coordinator import Coordinator
 from mainstay.runtime.ports import COORDINATOR
-from mainstay.testing.simulation import Address, Simulation, StuckError, _Process
+from mainstay.testing.processes import Address, Process
+from mainstay.testing.simulation import Simulation, StuckError
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,7 @@ class RivalSimulation(Simulation):
 
     def __init__(self, *arguments: Any, rivalry: Rivalry, **named: Any) -> None:
         self._chance = Random(f"rivals-{arguments[2].seed}")
-        self._active: list[_Process] = []
+        self._active: list[Process] = []
         self._terms_left = rivalry.terms
         self._addresses = 0
         horizon = arguments[2].crash_within_steps
@@ -45,7 +46,7 @@ class RivalSimulation(Simulation):
         self._addresses += 1
         return (-self._addresses, COORDINATOR)
 
-    def is_heard(self, leader: _Process) -> bool:
+    def is_heard(self, leader: Process) -> bool:
         return leader.alive and leader in self._active
 
     def _leaders(self) -> list[Coordinator]:
@@ -95,7 +96,7 @@ class RivalSimulation(Simulation):
             self._stand_again(process)
         self._follow_newest()
 
-    def _stand_again(self, process: _Process) -> None:
+    def _stand_again(self, process: Process) -> None:
         """A driver that was fenced, or told that it has lost, begins another term or leaves."""
         self._active.remove(process)
         self._processes.pop(process.address, None)
@@ -108,7 +109,7 @@ class RivalSimulation(Simulation):
     def _follow_newest(self) -> None:
         """What users ask is asked of the driver that began last."""
 
-        def begun(process: _Process) -> int:
+        def begun(process: Process) -> int:
             leader = process.coordinator
             return leader.attempts[-1].attempt if leader is not None and leader.attempts else 0
 
@@ -141,7 +142,7 @@ class RivalSimulation(Simulation):
         else:
             super()._let_time_pass()
 
-    def _assure(self, process: _Process) -> None:
+    def _assure(self, process: Process) -> None:
         assert process.coordinator is not None
         process.is_in_doubt = False
         if self._chance.random() < 0.3:
@@ -152,5 +153,5 @@ class RivalSimulation(Simulation):
             process.coordinator.doubt(False)
 
 
-def _is_replaced(process: _Process) -> bool:
+def _is_replaced(process: Process) -> bool:
     return process.coordinator is not None and process.coordinator.is_replaced

@@ -35,8 +35,10 @@ from mainstay.snapshot.memory_storage import MemoryStorage
 from mainstay.snapshot.storage import Storage
 from mainstay.spelling import did_you_mean
 from mainstay.testing.inspect import committed_state
+from mainstay.testing.processes import SimulatedClock
 from mainstay.testing.replacing import ReplacingEnvironment
-from mainstay.testing.simulation import SimulatedClock, Simulation, SimulationSettings
+from mainstay.testing.settings import SimulationSettings
+from mainstay.testing.simulation import Simulation
 
 BATCH_ROWS = 64
 FEW_ROWS = 4
@@ -102,7 +104,7 @@ def run(
     hit workers and the coordinator while the job runs. Raises what made the job fail.
 
     It is rescaled to each of ``rescales``, at steps that the seed decides. A rescale that is asked
-    for during another is refused and noted in ``result.simulation.refusals``.
+    for during another is refused and noted in ``result.simulation.requests.refusals``.
     """
     environment = ReplacingEnvironment(
         inputs or {}, parallelism=parallelism, max_parallelism=max_parallelism, mode=mode

@@ -18,7 +18,7 @@ from __future__ import annotations
 import pickle
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -40,127 +40,23 @@ from mainstay.snapshot.guarded import GuardedStorage
 from mainstay.snapshot.memory_storage import MemoryStorage
 from mainstay.snapshot.storage import Storage
 from mainstay.testing.faults import FaultyStorage
+from mainstay.testing.processes import (
+    LEADER,
+    Address,
+    Background,
+    Cluster,
+    Process,
+    SimulatedClock,
+    Work,
+)
+from mainstay.testing.settings import SimulationSettings
+from mainstay.testing.user_requests import UserRequests
 from mainstay.testing.witness import Suspicious, Witness
 from mainstay.tracebacks import reportable
-
-Address = tuple[int, int]
-"""An attempt and the number of a worker; the coordinator's is (0, COORDINATOR)."""
-
-_LEADER: Address = (0, COORDINATOR)
-
-
-@dataclass(frozen=True, slots=True)
-class SimulationSettings:
-    """What a run is to go through.
-
-    Savepoints and rescales, to each of the parallelisms that are given, are asked for at steps that
-    the seed decides, among those in which crashes happen. A stop is asked for from its step on.
-    ``terms`` is how often another process is elected; the leader before hears of it at once, or
-    late.
-    """
-
-    seed: int = 0
-    crashes: int = 0
-    storage_faults: int = 0
-    crash_within_steps: int = 1200
-    stall_odds: float = 0.0
-    stall_steps: int = 1000
-    max_steps: int = 200_000
-    stop_after_epochs: int | None = None
-    check_invariants: bool = False
-    savepoints: int = 0
-    rescales: tuple[int, ...] = ()
-    stop_at_step: int | None = None
-    stop_with_savepoint: bool = False
-    drain: bool = False
-    terms: int = 0
 
 
 class StuckError(AssertionError):
     """Nothing can happen any more, and the job has not ended: a deadlock."""
-
-
-class SimulatedClock:
-    """Time passes when the scheduler says so; ``start`` is the wall clock's first reading."""
-
-    def __init__(self, start: float = 1_700_000_000.0) -> None:
-        self.now = 0.0
-        self.start = start
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def wall(self) -> float:
-        return self.start + self.now
-
-    def cpu(self) -> float:
-        return self.now
-
-
-@dataclass(slots=True, eq=False)
-class _Process:
-    """A coordinator or a worker, as the scheduler sees it. A dead one hears nothing."""
-
-    address: Address
-    alive: bool = True
-    idle: bool = False
-    dies_at_step: int | None = None
-    worker: Worker | None = None
-    hears_late: bool = False
-    """Whether it is told at its end that another process leads."""
-    coordinator: Coordinator | None = None
-    leader: Address = _LEADER
-    """For a worker: whom it tells what happens."""
-    is_deposed: bool = False
-    is_in_doubt: bool = False
-
-    @property
-    def is_replaced(self) -> bool:
-        """Whether it was told that another process leads, or has found out by the log."""
-        return self.is_deposed or (self.coordinator is not None and self.coordinator.is_replaced)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Work:
-    """Background work of a process: first it is to be run, then its end is to be reported."""
-
-    owner: _Process
-    run: Callable[[], Any]
-    done: Callable[[Any], None]
-    failed: Callable[[Exception], None]
-    not_before: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class _Background:
-    simulation: Simulation
-    owner: _Process
-
-    def submit(
-        self,
-        work: Callable[[], Any],
-        done: Callable[[Any], None],
-        failed: Callable[[Exception], None],
-    ) -> None:
-        if self.owner.alive:
-            at = self.simulation.steps + self.simulation.stall()
-            self.simulation.works.append(_Work(self.owner, work, done, failed, at))
-
-
-@dataclass(slots=True)
-class _Cluster:
-    """Starts and stops simulated workers for the coordinator of the moment."""
-
-    simulation: Simulation
-    leader: _Process
-
-    def launch(self, deployment: Deployment) -> None:
-        if self.simulation.is_heard(self.leader):
-            self.simulation.launch(deployment, self.leader)
-
-    def end(self, attempt: Attempt) -> None:
-        if self.simulation.is_heard(self.leader):
-            self.simulation.stop(attempt)
 
 
 class Simulation:
@@ -182,12 +78,6 @@ class Simulation:
         self.settings = settings
         self.places = {} if places is None else places
         """Storages beside the job's own, by the paths of savepoints."""
-        self.savepoints: list[str] = []
-        """The savepoints that were finished, oldest first."""
-        self.last_stop: str | None = None
-        """The savepoint that the job was stopped with."""
-        self.refusals: list[str] = []
-        """Why requests were not done."""
         self.failures: list[Exception] = []
         """What workers raised: the job was restarted after each."""
         self.random = Random(settings.seed)
@@ -196,9 +86,9 @@ class Simulation:
         self.trace: list[str] = []
         self.steps = 0
         self.coordinators: list[Coordinator] = []
-        self.works: list[_Work] = []
-        self.reports: list[tuple[_Process, Callable[[], None]]] = []
-        self._job = job
+        self.works: list[Work] = []
+        self.reports: list[tuple[Process, Callable[[], None]]] = []
+        self.requests = UserRequests(job, settings, self.places, plan_at, self._note)
         self._options = options
         self.witness = Witness(storage)
         self.violations: list[str] = []
@@ -206,26 +96,20 @@ class Simulation:
         self._joined = free_slot(storage) if joined is None else joined
         self._faulty = FaultyStorage(self.witness, self.random, settings.storage_faults)
         self._links: dict[tuple[Address, Address], deque[Any]] = {}
-        self._processes: dict[Address, _Process] = {}
+        self._processes: dict[Address, Process] = {}
         self._tokens = 0
         horizon = settings.crash_within_steps
         self._crashes = sorted(self.random.randrange(horizon) for _ in range(settings.crashes))
         self._plan_at = plan_at
-        # By a source of chance of their own, so that they change nothing else about a seed.
-        chance = Random(f"requests-{settings.seed}")
-        asked: list[int | None] = [None] * settings.savepoints + list(settings.rescales)
-        self._requests = sorted(((chance.randrange(horizon), n) for n in asked), key=str)
-        self._stop_asked_of: Coordinator | None = None
-        self._old_leaders: list[tuple[_Process, Coordinator]] = []
+        self._old_leaders: list[tuple[Process, Coordinator]] = []
         self._lives_on = Random(f"leaders-{settings.seed}")
-        self._places_asked = 0
         self._terms = Random(f"terms-{settings.seed}")
         self._elections = sorted(self._terms.randrange(horizon) for _ in range(settings.terms))
         self._start_leader(succeeds=joined is not None)
 
     # ------------------------------------------------------------ processes
 
-    def _ports(self, process: _Process) -> Ports:
+    def _ports(self, process: Process) -> Ports:
         def send(to: int, message: Any) -> None:
             is_leader = process.coordinator is not None
             if is_leader and isinstance(message, EpochComplete):
@@ -239,13 +123,13 @@ class Simulation:
         if process.address[1] == COORDINATOR:
             suspicious = Suspicious(storage, lambda: process.is_replaced, self.violations.append)
             storage = GuardedStorage(suspicious, lambda: not process.is_replaced)
-        return Ports(self.clock, _Background(self, process), send, storage, self._open)
+        return Ports(self.clock, Background(self, process), send, storage, self._open)
 
-    def is_heard(self, leader: _Process) -> bool:
+    def is_heard(self, leader: Process) -> bool:
         """Whether a leader can reach workers, and they can reach it."""
         return leader.alive and leader is self.leader
 
-    def _check_may_commit(self, process: _Process, message: EpochComplete) -> None:
+    def _check_may_commit(self, process: Process, message: EpochComplete) -> None:
         if process.is_deposed or process.is_in_doubt:
             why = "it was deposed" if process.is_deposed else "in doubt"
             self.violations.append(f"a leader had epoch {message.epoch} committed, though {why}")
@@ -254,13 +138,13 @@ class Simulation:
         return self.places.setdefault(place, MemoryStorage())
 
     def _start_leader(self, *, succeeds: bool = False) -> None:
-        self.leader = _Process(self._new_address())
+        self.leader = Process(self._new_address())
         self._processes[self.leader.address] = self.leader
         self.coordinator = Coordinator(
-            self._job,
+            self.requests.job,
             self._options,
             self._ports(self.leader),
-            _Cluster(self, self.leader),
+            Cluster(self, self.leader),
             self._token,
             Succession(joined=self._joined if succeeds else None, plan_at=self._plan_at),
         )
@@ -270,7 +154,7 @@ class Simulation:
 
     def _new_address(self) -> Address:
         """A leader takes the place of the one before it."""
-        return _LEADER
+        return LEADER
 
     def _leaders(self) -> list[Coordinator]:
         """The leaders that are alive and heard."""
@@ -280,12 +164,12 @@ class Simulation:
         self._tokens += 1
         return f"t{self._tokens}"
 
-    def launch(self, deployment: Deployment, leader: _Process) -> None:
+    def launch(self, deployment: Deployment, leader: Process) -> None:
         """Start the workers of an attempt, each with a copy of the program of its own."""
         self._note(f"launch attempt {deployment.attempt}")
         shipped = cloudpickle.dumps(deployment.job)
         for number in range(deployment.job.workers):
-            process = _Process((deployment.attempt, number), leader=leader.address)
+            process = Process((deployment.attempt, number), leader=leader.address)
             self._processes[process.address] = process
             own = replace(deployment, job=pickle.loads(shipped))
             try:
@@ -300,10 +184,10 @@ class Simulation:
             if process.address[0] == attempt and process.dies_at_step is None:
                 process.dies_at_step = self.steps + self.random.randrange(200)
 
-    def _workers(self) -> list[_Process]:
+    def _workers(self) -> list[Process]:
         return [p for p in self._processes.values() if p.worker is not None]
 
-    def _kill(self, process: _Process) -> None:
+    def _kill(self, process: Process) -> None:
         process.alive = False
         self._processes.pop(process.address, None)
         for link in [link for link in self._links if process.address in link]:
@@ -372,48 +256,6 @@ class Simulation:
             elif self._lives_on.random() < 0.1:
                 coordinator.tick()
 
-    # ------------------------------------------------------------ requests
-
-    def _ask_if_due(self) -> None:
-        """Ask for what a user might ask for just now."""
-        while self._requests and self.steps >= self._requests[0][0]:
-            _, parallelism = self._requests.pop(0)
-            if parallelism is None:
-                self._ask_for_savepoint()
-            elif self._plan_at is not None:
-                self._note(f"rescale to {parallelism}")
-                self._job = self._plan_at(parallelism)
-                self.coordinator.rescale(self._job, self._answered("rescale"))
-        due = self.settings.stop_at_step
-        if due is not None and self.steps >= due and self._stop_asked_of is not self.coordinator:
-            # A leader that was asked may be gone: then its successor is asked.
-            self._stop_asked_of = self.coordinator
-            path = self._new_place() if self.settings.stop_with_savepoint else None
-            self._note(f"stop with {path}")
-            self.last_stop = None
-            done = self._answered("stop", path)
-            self.coordinator.stop(path, done, drain=self.settings.drain)
-
-    def _ask_for_savepoint(self) -> None:
-        path = self._new_place()
-        self._note(f"savepoint {path}")
-        self.coordinator.savepoint(path, self._answered("savepoint", path))
-
-    def _new_place(self) -> str:
-        self._places_asked += 1
-        return f"savepoint-{len(self.places)}-{self._places_asked}"
-
-    def _answered(self, what: str, path: str | None = None) -> Callable[[Exception | None], None]:
-        def done(error: Exception | None) -> None:
-            self._note(f"{what} {path}: {error or 'done'}")
-            if error is not None:
-                self.refusals.append(str(error))
-            if error is None and path is not None:
-                self.savepoints.append(path)
-                self.last_stop = path if what == "stop" else self.last_stop
-
-        return done
-
     # ------------------------------------------------------------ the scheduler
 
     def run(self) -> None:
@@ -452,7 +294,7 @@ class Simulation:
             self._let_time_pass()
         else:
             self.random.choice(choices)()
-        self._ask_if_due()
+        self.requests.ask_if_due(self.steps, self.coordinator)
         for leader in self._leaders():
             leader.tick()
         self._tick_old_leaders()
@@ -495,7 +337,7 @@ class Simulation:
 
         self._guarded(process, step)
 
-    def _guarded(self, process: _Process, action: Callable[[Worker], None]) -> None:
+    def _guarded(self, process: Process, action: Callable[[Worker], None]) -> None:
         """What a worker raises ends it; the coordinator hears of it."""
         assert process.worker is not None
         try:
@@ -505,7 +347,7 @@ class Simulation:
         except RAISED as error:
             self._fail(process, reportable(error))
 
-    def _fail(self, process: _Process, error: Exception) -> None:
+    def _fail(self, process: Process, error: Exception) -> None:
         self._note(f"worker {process.address} failed: {error!r}")
         self.failures.append(error)
         failed = WorkerFailed(Attempt(process.address[0]), process.address[1], error)

@@ -29,7 +29,8 @@ from mainstay.snapshot.units import with_units
 from mainstay.state.keygroups import range_of
 from mainstay.testing.inspect import latest_manifest
 from mainstay.testing.run import replaced
-from mainstay.testing.simulation import Simulation, SimulationSettings
+from mainstay.testing.settings import SimulationSettings
+from mainstay.testing.simulation import Simulation
 
 ROW = "id long, key string"
 ROWS = [(number, f"k{number % 5}") for number in range(200)]
