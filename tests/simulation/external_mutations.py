@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 from unittest.mock import patch
 
-from mainstay.state.backends.external import backend as backends
-from mainstay.state.backends.external import descriptor
+from mainstay.state.backends.external import adoption, descriptor
 from mainstay.state.backends.external.backend import ExternalBackend
-from mainstay.state.backends.external.ledger import NOTHING, Unapplied
+from mainstay.state.backends.external.ledger import NOTHING, Position, Unapplied
 from mainstay.state.backends.external.reads import Reads
 from mainstay.testing.memory_store import MemoryStore
 from tests.simulation.planting import planting
@@ -74,7 +73,7 @@ def segments_are_applied_out_of_the_order_of_the_chain() -> Iterator[None]:
     def applied(self: Any, pending: Any) -> None:
         self._waiting.remove(pending)
         number = max(self.position.number, pending.number)
-        self.position = backends.Position(max(self.position.epoch, pending.epoch), number)
+        self.position = Position(max(self.position.epoch, pending.epoch), number)
 
     def drop(self: Any, number: int) -> None:
         for table in self.tables.values():
@@ -162,7 +161,7 @@ def the_ledger_is_forgotten_too_early() -> Iterator[None]:
 
     with (
         patch.object(Unapplied, "forgettable", all_of_it),
-        patch.object(backends, "check_not_behind", lambda *_: None),
+        patch.object(adoption, "check_not_behind", lambda *_: None),
     ):
         yield
 

@@ -14,10 +14,11 @@ WITHIN = 500
 NOTICED_BY: dict[str, int] = {
     "a base has the parts of lists that came after it": 1,
     "a restore applies what the ledger has already": 1,
-    "a restore forgets the segments that the ledger lacks": 1,
+    "a restore forgets the segments that the ledger lacks": 2,
     "a segment is applied before its epoch is committed": 0,
     "changes that the database does not have are evicted": 0,
     "segments are applied out of the order of the chain": 1,
+    "the database moves on while a savepoint reads it": 3,
     "the ledger does not say of which key groups": 2,
     "the ledger is forgotten too early": 11,
 }

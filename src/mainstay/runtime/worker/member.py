@@ -169,7 +169,8 @@ class Member:
     def _backend_problem(self, now: float) -> Problem | None:
         trouble = None if self.keyed is None else self.keyed.backend.trouble
         if trouble is None:
-            self._backend.succeeded()
+            if self._backend.error is not None:
+                self._backend.succeeded()
             return None
         self._backend.began(now)
         self._backend.error = trouble

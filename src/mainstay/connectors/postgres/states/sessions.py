@@ -42,10 +42,14 @@ class Sessions:
     def leave(self) -> None:
         with self._lock:
             self._users -= 1
-            idle: list[Session] = []
-            if not self._users:
-                idle, self._idle = self._idle, []
-                self._pausing.set()
+            is_last = not self._users
+        if is_last:
+            self._pausing.set()
+            self._drop_idle()
+
+    def _drop_idle(self) -> None:
+        with self._lock:
+            idle, self._idle = self._idle, []
         for session in idle:
             session.close()
 
@@ -70,6 +74,8 @@ class Sessions:
             if session is not None:
                 session.close()
             if isinstance(error, UnavailableError):
+                # The others have lost their server as well.
+                self._drop_idle()
                 self._pausing.wait(PAUSE_S)
                 raise StoreAwayError(str(error)) from error
             raise

@@ -16,32 +16,35 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-import pyarrow as pa
-
-from mainstay.errors import FencedError, MainstayError, RestoreError
+from mainstay.errors import FencedError, MainstayError
 from mainstay.snapshot.manifest import SegmentRef
 from mainstay.snapshot.statefile import StateTable
 from mainstay.snapshot.storage import Storage
 from mainstay.state.backends.contract import Base, Frozen, Looks, PathOf, Place, Restore, Work
+from mainstay.state.backends.external.adoption import go_on, load
 from mainstay.state.backends.external.changes import changes_in, noted
 from mainstay.state.backends.external.descriptor import (
     Descriptor,
     check_not_ahead,
-    check_not_behind,
     descriptor_of,
-    is_external,
     state_columns,
 )
 from mainstay.state.backends.external.ledger import NOTHING, Pending, Position, Unapplied
 from mainstay.state.backends.external.reading import RemoteTable
 from mainstay.state.backends.external.reads import Reads
-from mainstay.state.backends.external.store import Applied, Store, StoreAwayError, TableSet
+from mainstay.state.backends.external.store import (
+    Applied,
+    Store,
+    StoreAwayError,
+    TableSet,
+    patiently,
+)
 from mainstay.state.backends.over_tables import BackendOverTables
 from mainstay.state.backends.rocksdb.shapes import TABLES
 from mainstay.state.backends.tables import Tables
-from mainstay.state.keygroups import KeyGroupRange
 from mainstay.state.stored_key import StoredKey
 from mainstay.state.ttl import stored_info
 
@@ -272,7 +275,7 @@ class ExternalBackend(BackendOverTables):
         try:
             # What is under way is done again, and finds itself done.
             while (pending := self.unapplied.next()) is not None:
-                self.apply_pending(pending, NOTHING)
+                patiently(partial(self.apply_pending, pending, NOTHING))
                 self.unapplied.applied(pending)
         except (StoreAwayError, FencedError) as error:
             self.trouble = error
@@ -287,83 +290,31 @@ class ExternalBackend(BackendOverTables):
 
     def restore(self, start: Restore) -> list[StateTable]:
         if start.is_own:
-            self._go_on(start)
+            go_on(self, start)
         else:
-            self._load(start)
+            load(self, start)
         return []
 
-    def _go_on(self, start: Restore) -> None:
-        """Take over the tables that a chain names, and what they lack of it."""
-        bases = [ref for ref in start.chain if is_external(ref)]
-        found = [Descriptor.read(start.storage, ref) for ref in bases]
-        for each in found:
-            self._check_own(each)
-        if found:
-            self.set = found[0].tables
+    def use(self, tables: TableSet, *, is_known: bool) -> None:
+        """Go on with tables, which older attempts are kept from."""
+        self.set = tables
         self._attach()
-        self._fence(is_known=bool(found))
-        applied = self.store.applied(self.set, self.place.groups)
-        for ref, each in zip(bases, found, strict=True):
-            check_not_behind(each, KeyGroupRange(ref.first_group, ref.last_group), applied)
-        epochs = {ref.id: each.epoch for ref, each in zip(bases, found, strict=True)}
-        check_not_ahead(self.set, self.place.groups, start.chain, epochs, applied)
-        known: list[Descriptor | Applied] = [*found, *applied]
-        self.unapplied.restored(
-            max((each.epoch for each in known), default=0),
-            max((each.number for each in known), default=0),
-        )
-        for ref in start.chain:
-            if not is_external(ref):
-                self._take_over(start, ref, applied, is_kept=bool(found))
-        if self.place.groups.first == 0:
-            self.store.sweep(self.set, self.place.attempt, [self.set.making])
+        self._fence(is_known=is_known)
 
-    def _check_own(self, found: Descriptor) -> None:
-        if (found.lineage, found.uid) != (self.place.lineage, self.place.uid):
-            raise RestoreError(
-                f"the {self.set} is described as that of operator {found.uid!r} of another job "
-                f"({found.lineage}). Start from a savepoint of that job."
-            )
+    def take_over(self, pending: Pending) -> None:
+        """Keep the changes of a restored segment, to be applied with the next epoch."""
+        for rows in pending.tables or ():
+            table = self.tables[rows.name]
+            table.frozen.append((pending.number, noted(table, rows)))
 
-    def _take_over(
-        self, start: Restore, ref: SegmentRef, applied: Sequence[Applied], *, is_kept: bool
-    ) -> None:
-        """Keep what the database lacks of a segment, to be applied with the next epoch.
+    def apply_at_once(self, pending: Pending) -> None:
+        """Apply a restored segment. Runs in the background, before anything else."""
+        self.unapplied.cut(0)
+        self.apply_pending(pending, NOTHING)
+        self.unapplied.applied(pending)
 
-        Without a base there is no savepoint that reads the tables, and all of the state may be in
-        the chain: it is applied at once.
-        """
-        missing = self.unapplied.missing(ref, applied)
-        if not missing:
-            return
-        for groups in missing:
-            tables = [each for each in start.read(ref) if each.name in self.tables]
-            mine = [part for each in tables if (part := _within(each, groups)) is not None]
-            pending = self.unapplied.add(ref.id, sum(each.table.nbytes for each in mine), groups)
-            pending.tables = mine
-            if is_kept:
-                for rows in mine:
-                    table = self.tables[rows.name]
-                    table.frozen.append((pending.number, noted(table, rows)))
-            else:
-                self.unapplied.cut(0)
-                self.apply_pending(pending, NOTHING)
-                self.unapplied.applied(pending)
-
-    def _load(self, start: Restore) -> None:
-        """Load what belongs to somebody else into tables of its own, which no epoch names yet."""
-        kept = [Descriptor.read(start.storage, r).making for r in start.chain if is_external(r)]
-        self.set = TableSet(self.place.lineage, self.place.uid, f"a{self.place.attempt}")
-        self._attach()
-        self._fence()
-        if self.place.groups.first == 0:
-            self.store.sweep(self.set, self.place.attempt, [self.set.making, "", *kept])
-        for ref in start.chain:
-            for rows in start.read(ref):
-                if rows.name in self.tables:
-                    self._load_rows(rows)
-
-    def _load_rows(self, rows: StateTable) -> None:
+    def load_rows(self, rows: StateTable) -> None:
+        """Put rows into the tables, without a word in the ledger."""
         number = self.unapplied.take_number()
         changes = changes_in(self.tables, [rows], number)
         self.store.load(self.set, self.place.attempt, changes)
@@ -376,19 +327,9 @@ class ExternalBackend(BackendOverTables):
         """Apply stored rows in order, without making them changes again."""
         self._admit()
         self._attach()
-        self._load_rows(rows)
+        self.load_rows(rows)
         self.tables[rows.name].forget()
         yield
 
     def mark_all_changed(self) -> None:
         """A base stands for everything already: see ``base``."""
-
-
-def _within(rows: StateTable, groups: KeyGroupRange) -> StateTable | None:
-    """The rows of some key-groups; None where there are none."""
-    mine = (rows.groups >= groups.first) & (rows.groups <= groups.last)
-    if not mine.any():
-        return None
-    if mine.all():
-        return rows
-    return StateTable(rows.name, rows.table.filter(pa.array(mine)), rows.groups[mine], rows.repeats)
