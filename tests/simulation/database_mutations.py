@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
+from mainstay.state.backends.cached.lists import ListCells
+from mainstay.state.backends.cached.tables import CachedTable
 from mainstay.state.backends.contract import Work
 from mainstay.state.backends.rocksdb.backend import RocksBackend
 from mainstay.state.backends.rocksdb.checkpoint import Descriptor, StoredFiles
 from mainstay.state.backends.rocksdb.disk import ROWS
 from mainstay.state.backends.rocksdb.generations import Generations
-from mainstay.state.backends.rocksdb.lists import ListCells
-from mainstay.state.backends.rocksdb.tables import RocksTable
 from mainstay.state.subtask import KeyedSubtask, Owner
 from tests.simulation.planting import planting
 
@@ -89,14 +89,14 @@ def a_checkpoint_stands_for_segments_that_it_does_not_hold() -> Iterator[None]:
 
 @mutation
 def the_changes_of_a_frozen_segment_are_forgotten() -> Iterator[None]:
-    right = RocksTable.freeze_as
+    right = CachedTable.freeze_as
 
     def forgetful(self: Any, generation: int) -> Any:
         parts = right(self, generation)
         self.frozen = []
         return parts
 
-    with patch.object(RocksTable, "freeze_as", forgetful):
+    with patch.object(CachedTable, "freeze_as", forgetful):
         yield
 
 

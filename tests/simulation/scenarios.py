@@ -31,11 +31,11 @@ from mainstay.snapshot import history, units
 from mainstay.snapshot.layout import slot_index
 from mainstay.snapshot.memory_storage import MemoryStorage
 from mainstay.snapshot.slots import decode_slot
+from mainstay.state.backends.cached import tables as rocks_tables
 from mainstay.state.backends.contract import BackendSettings
 from mainstay.state.backends.heap import columns as heap_columns
 from mainstay.state.backends.heap import tables as heap_tables
 from mainstay.state.backends.heap.settings import HeapSettings
-from mainstay.state.backends.rocksdb import tables as rocks_tables
 from mainstay.testing.inspect import committed_state
 from mainstay.testing.memory_disk import MemoryRocksSettings
 from mainstay.testing.memory_store import MemoryStoreSettings

@@ -38,8 +38,14 @@ WALLS: dict[str, tuple[str, ...]] = {
     "runtime.coordinator": ("runtime.worker", "runtime.operators"),
     "runtime.worker": ("runtime.coordinator",),
     "runtime.operators": ("runtime.coordinator", "runtime.worker"),
-    "state.backends.heap": ("state.backends.rocksdb",),
-    "state.backends.rocksdb": ("state.backends.heap",),
+    "state.backends.heap": ("state.backends.rocksdb", "state.backends.external"),
+    "state.backends.rocksdb": ("state.backends.heap", "state.backends.external"),
+    "state.backends.external": ("state.backends.heap", "state.backends.rocksdb"),
+    "state.backends.cached": (
+        "state.backends.heap",
+        "state.backends.rocksdb",
+        "state.backends.external",
+    ),
 }
 # Allowed as well, but only inside a function: starting a job is when a drive is needed.
 ALLOWED_IN_FUNCTIONS: dict[str, set[str]] = {"api": {"drive", "spark"}}

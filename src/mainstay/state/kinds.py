@@ -1,7 +1,7 @@
 """The kinds of state that there are. To add one is to add it here.
 
 A kind of a new shape needs a table of that shape in each backend as well: ``heap/backend``,
-``rocksdb/shapes`` and, for backends that only keep something for a key, ``plain``.
+``cached/shapes`` and, for backends that only keep something for a key, ``plain``.
 """
 
 from __future__ import annotations

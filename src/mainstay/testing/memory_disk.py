@@ -19,10 +19,11 @@ from mainstay.errors import DamagedFileError
 from mainstay.snapshot.manifest import SegmentRef
 from mainstay.snapshot.statefile import StateTable
 from mainstay.snapshot.storage import Storage
+from mainstay.state.backends.cached.stored_rows import Change, Row
 from mainstay.state.backends.contract import KeyedBackend, Place
 from mainstay.state.backends.rocksdb.backend import RocksBackend
 from mainstay.state.backends.rocksdb.checkpoint import read_checkpoint
-from mainstay.state.backends.rocksdb.disk import ROWS, Change, Files, Row
+from mainstay.state.backends.rocksdb.disk import ROWS, Files
 from mainstay.state.segments import OWN_FORMATS
 
 FORMAT = "checkpoint-in-memory"

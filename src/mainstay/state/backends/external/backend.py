@@ -23,6 +23,7 @@ from mainstay.errors import FencedError, MainstayError
 from mainstay.snapshot.manifest import SegmentRef
 from mainstay.snapshot.statefile import StateTable
 from mainstay.snapshot.storage import Storage
+from mainstay.state.backends.cached.shapes import TABLES
 from mainstay.state.backends.contract import Base, Frozen, Looks, PathOf, Place, Restore, Work
 from mainstay.state.backends.external.adoption import go_on, load
 from mainstay.state.backends.external.changes import changes_in, noted
@@ -43,7 +44,6 @@ from mainstay.state.backends.external.store import (
     patiently,
 )
 from mainstay.state.backends.over_tables import BackendOverTables
-from mainstay.state.backends.rocksdb.shapes import TABLES
 from mainstay.state.backends.tables import Tables
 from mainstay.state.stored_key import StoredKey
 from mainstay.state.ttl import stored_info

@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 
 from mainstay.snapshot.statefile import StateTable
+from mainstay.state.backends.cached.lists import CachedLists
+from mainstay.state.backends.cached.maps import CachedMaps
+from mainstay.state.backends.cached.rows import PREFIX
 from mainstay.state.backends.changes import DELETED, append_to, decoded, entries_of
 from mainstay.state.backends.external.store import PART, StateChanges
-from mainstay.state.backends.rocksdb.lists import RocksLists
-from mainstay.state.backends.rocksdb.maps import RocksMaps
-from mainstay.state.backends.rocksdb.rows import PREFIX
 from mainstay.state.operations import APPEND, DELETE, ENTRY_PUT, PUT
 from mainstay.state.stored_key import key_columns
 
@@ -48,13 +48,13 @@ def changes_in(tables: Mapping[str, Any], segment: Sequence[StateTable], number:
 
 def _changes_of(table: Any, rows: StateTable, number: int, piece: int) -> StateChanges:
     part = rows.table.combine_chunks()
-    is_map = isinstance(table, RocksMaps)
+    is_map = isinstance(table, CachedMaps)
     row_keys = table.rows.of_column(table.stored_key.column(part), rows.groups)
     keys = [key_of(row_key) for row_key in row_keys]
     ops = part.column("op").to_pylist()
     if is_map:
         return _of_maps(table, part, keys, ops)
-    if isinstance(table, RocksLists):
+    if isinstance(table, CachedLists):
         return _of_lists(table, part, keys, ops, PART.pack(number, piece))
     return _of_values(table, part, keys, ops)
 
@@ -140,7 +140,7 @@ def _joined_lists(part: pa.Table, rows: Sequence[Sequence[int]]) -> pa.Table:
 def noted(table: Any, rows: StateTable) -> dict[Any, Any]:
     """The rows of a segment as the changes that a table keeps of a frozen one."""
     changes: dict[Any, Any] = {}
-    is_map, is_list = isinstance(table, RocksMaps), isinstance(table, RocksLists)
+    is_map, is_list = isinstance(table, CachedMaps), isinstance(table, CachedLists)
     for key, op, map_key, kept in decoded(rows.table, table.info, table.stored_key):
         if is_map:
             if op == DELETE:

@@ -20,6 +20,9 @@ from mainstay.snapshot.checked import read_checked, reference
 from mainstay.snapshot.manifest import EXTERNAL, SegmentRef
 from mainstay.snapshot.statefile import StateTable
 from mainstay.snapshot.storage import Storage
+from mainstay.state.backends.cached.lists import GENERATION
+from mainstay.state.backends.cached.shapes import TABLES
+from mainstay.state.backends.cached.writing import read_rows
 from mainstay.state.backends.contract import PathOf
 from mainstay.state.backends.external.changes import row_key_of
 from mainstay.state.backends.external.store import (
@@ -31,9 +34,6 @@ from mainstay.state.backends.external.store import (
     Stored,
     TableSet,
 )
-from mainstay.state.backends.rocksdb.lists import GENERATION
-from mainstay.state.backends.rocksdb.shapes import TABLES
-from mainstay.state.backends.rocksdb.writing import read_rows
 from mainstay.state.info import StateInfo
 from mainstay.state.keygroups import KeyGroupRange
 from mainstay.state.kinds import kind_named

@@ -10,16 +10,16 @@ from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
+from mainstay.state.backends.cached.lists import GENERATION
 from mainstay.state.backends.external.changes import key_of, row_key_of
 from mainstay.state.backends.external.store import PART, Store, Stored, TableSet, patiently
-from mainstay.state.backends.rocksdb.lists import GENERATION
 from mainstay.state.keygroups import KeyGroupRange
 
 Rows = Mapping[bytes, list[tuple[bytes, bytes]]]
 
 
 class RemoteTable:
-    """The rows of one state in the key-groups of one subtask; see ``rocksdb.disk.Database``."""
+    """The rows of one state in the key-groups of one subtask; see ``cached.stored_rows``."""
 
     def __init__(self, store: Store, tables: TableSet, table: Any, groups: KeyGroupRange) -> None:
         self.tables = tables

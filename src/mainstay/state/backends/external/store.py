@@ -5,7 +5,7 @@
 backend. All that may take long goes through here, and runs in the background wherever it can.
 
 A row lies at ``k``, which is the key-group in two bytes, big endian, and the key (see
-``rocksdb.rows``), and at ``s``: nothing for a value, the map key for an entry of a map, and for a
+``cached.rows``), and at ``s``: nothing for a value, the map key for an entry of a map, and for a
 part of a list the number of the segment that appended it, and a number within that.
 """
 

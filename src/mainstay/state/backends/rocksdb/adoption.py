@@ -12,6 +12,7 @@ from typing import Any
 
 from mainstay.snapshot.manifest import SegmentRef
 from mainstay.snapshot.storage import Storage
+from mainstay.state.backends.cached.stored_rows import Change
 from mainstay.state.backends.contract import Restore
 from mainstay.state.backends.rocksdb.checkpoint import (
     Descriptor,
@@ -19,7 +20,7 @@ from mainstay.state.backends.rocksdb.checkpoint import (
     by_state,
     scan_checkpoint,
 )
-from mainstay.state.backends.rocksdb.disk import Change, Disk
+from mainstay.state.backends.rocksdb.disk import Disk
 from mainstay.state.keygroups import KeyGroupRange
 
 

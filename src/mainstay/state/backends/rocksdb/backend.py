@@ -22,6 +22,8 @@ from mainstay.snapshot.checked import reference
 from mainstay.snapshot.manifest import SegmentRef
 from mainstay.snapshot.statefile import StateTable
 from mainstay.snapshot.storage import Storage
+from mainstay.state.backends.cached.shapes import TABLES
+from mainstay.state.backends.cached.writing import write_rows
 from mainstay.state.backends.contract import Base, Frozen, Place, Restore, Work
 from mainstay.state.backends.over_tables import BackendOverTables
 from mainstay.state.backends.rocksdb.adoption import Adoption
@@ -35,8 +37,6 @@ from mainstay.state.backends.rocksdb.checkpoint import (
 )
 from mainstay.state.backends.rocksdb.disk import Database, Disk, LocalCheckpoint
 from mainstay.state.backends.rocksdb.generations import Generation, Generations
-from mainstay.state.backends.rocksdb.shapes import TABLES
-from mainstay.state.backends.rocksdb.writing import write_rows
 from mainstay.state.backends.tables import Tables
 from mainstay.state.stored_key import StoredKey
 from mainstay.state.ttl import stored_info

@@ -25,13 +25,14 @@ from mainstay.snapshot.checked import read_checked, reference
 from mainstay.snapshot.manifest import FileRef, SegmentRef
 from mainstay.snapshot.statefile import StateTable
 from mainstay.snapshot.storage import Storage
-from mainstay.state.backends.rocksdb.disk import ROWS, Disk, Files, LocalCheckpoint, Row
+from mainstay.state.backends.cached.rows import PREFIX, group_bounds
+from mainstay.state.backends.cached.shapes import TABLES
+from mainstay.state.backends.cached.stored_rows import Row
+from mainstay.state.backends.cached.tables import chunks
+from mainstay.state.backends.cached.writing import read_rows
+from mainstay.state.backends.rocksdb.disk import ROWS, Disk, Files, LocalCheckpoint
 from mainstay.state.backends.rocksdb.rocks_disk import RocksDisk
-from mainstay.state.backends.rocksdb.rows import PREFIX, group_bounds
 from mainstay.state.backends.rocksdb.settings import RocksSettings
-from mainstay.state.backends.rocksdb.shapes import TABLES
-from mainstay.state.backends.rocksdb.tables import chunks
-from mainstay.state.backends.rocksdb.writing import read_rows
 from mainstay.state.info import StateInfo
 from mainstay.state.kinds import kind_named
 from mainstay.state.operations import columns_of

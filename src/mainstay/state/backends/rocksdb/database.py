@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from mainstay.errors import DamagedFileError
+from mainstay.state.backends.cached.stored_rows import Change, Row
 from mainstay.state.backends.rocksdb.directory import new_directory
-from mainstay.state.backends.rocksdb.disk import Change, Row
 from mainstay.state.backends.rocksdb.memory import SharedMemory, load_rocksdict
 
 _TARGET_FILE_BYTES = 16 << 20

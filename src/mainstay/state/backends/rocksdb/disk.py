@@ -6,12 +6,11 @@ dictionaries, so that the simulation runs this backend. All that may take long g
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, Protocol, TypeAlias
 
-Row: TypeAlias = "tuple[bytes, bytes]"
-Change: TypeAlias = "tuple[bytes, bytes | None]"
-"""A row key and its new value; None removes the row."""
+from mainstay.state.backends.cached.stored_rows import WritableRows
+
 Files: TypeAlias = "Iterable[tuple[str, bytes]]"
 """Files by name, each read when it is asked for."""
 
@@ -40,17 +39,8 @@ class LocalCheckpoint(Protocol):
         """Nobody needs it any more."""
 
 
-class Database(Protocol):
-    """An open database. It may be read by one thread while another one writes."""
-
-    def get_many(self, row_keys: Sequence[bytes]) -> list[bytes | None]:
-        """The value of each row key, None where there is no row."""
-
-    def write(self, changes: Iterable[Change]) -> None:
-        """Put and remove rows, in order."""
-
-    def scan(self, start: bytes, end: bytes | None) -> Generator[Row, None, None]:
-        """The rows from one row key up to another, in order, as of now."""
+class Database(WritableRows, Protocol):
+    """An open database."""
 
     def checkpoint(self) -> LocalCheckpoint:
         """Everything written so far. Nothing is written meanwhile."""

@@ -17,12 +17,6 @@ from mainstay.state.backends.rocksdb.settings import RocksSettings
 if TYPE_CHECKING:
     import rocksdict
 
-ENTRY_BYTES = 250
-"""What a row takes in memory besides its data: an entry of a dictionary with its share of the room
-to grow, a key and a value of several objects."""
-SCALAR_ENTRY_BYTES = 130
-"""The same where key and value are one object each."""
-
 _SHARED: dict[tuple[int, RocksSettings], SharedMemory] = {}
 
 

@@ -21,10 +21,10 @@ from mainstay.runtime.operators.base import Operator
 from mainstay.runtime.spec import KeySpec, OperatorSpec
 from mainstay.runtime.worker.member import Member
 from mainstay.snapshot.memory_storage import MemoryStorage
+from mainstay.state.backends.cached.cells import FEW, cells_of
+from mainstay.state.backends.cached.live import LiveRows
+from mainstay.state.backends.cached.rows import RowKeys, hash_of_whole
 from mainstay.state.backends.rocksdb import memory as rocksdb_memory
-from mainstay.state.backends.rocksdb.cells import FEW, cells_of
-from mainstay.state.backends.rocksdb.live import LiveRows
-from mainstay.state.backends.rocksdb.rows import RowKeys, hash_of_whole
 from mainstay.state.backends.rocksdb.settings import RocksSettings
 from mainstay.state.declaration import ValueState
 from mainstay.state.keygroups import KeyGroupRange

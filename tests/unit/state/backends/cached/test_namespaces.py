@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainstay.state.backends.rocksdb.namespaces import NamespacedRowKeys
-from mainstay.state.backends.rocksdb.rows import RowKeys, prefix_end
+from mainstay.state.backends.cached.namespaces import NamespacedRowKeys
+from mainstay.state.backends.cached.rows import RowKeys, prefix_end
 from mainstay.state.stored_key import StoredKey
 from mainstay.state.values import ValueType
 

@@ -1,4 +1,4 @@
-"""The functions behind the handles of value states in RocksDB.
+"""The functions behind the handles of value states whose rows are cached.
 
 A cached row is found by one look into a dictionary, and these functions add as little to it as a
 function can.
@@ -14,7 +14,7 @@ from mainstay.state.backends.compiled import compiled_access
 from mainstay.state.keyed import Access, AnyContext
 
 if TYPE_CHECKING:
-    from mainstay.state.backends.rocksdb.tables import RocksValues
+    from mainstay.state.backends.cached.tables import CachedValues
 
 _SOURCE = """
 def get():
@@ -56,7 +56,7 @@ def add_thawed(value):
 """
 
 
-def rocks_access(table: RocksValues, context: AnyContext) -> Access:
+def cached_access(table: CachedValues, context: AnyContext) -> Access:
     """How a handle reads and writes a table of the RocksDB backend."""
     return compiled_access(
         _SOURCE,

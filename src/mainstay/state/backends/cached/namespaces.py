@@ -18,8 +18,8 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from mainstay.state.backends.rocksdb.cells import LENGTH, as_bytes, cells_of
-from mainstay.state.backends.rocksdb.rows import Groups, RowKeys
+from mainstay.state.backends.cached.cells import LENGTH, as_bytes, cells_of
+from mainstay.state.backends.cached.rows import Groups, RowKeys
 from mainstay.state.grouping import is_word, words_of
 from mainstay.state.stored_key import StoredKey
 from mainstay.state.values import ValueType

@@ -1,4 +1,4 @@
-"""Cells: the bytes that stand for a value in RocksDB. Part of the durable format, version 1.
+"""Cells: the bytes that stand for a value in a database. Part of the durable format, version 1.
 
 Numbers, dates, timestamps (microseconds) and decimals (128 bits) are the little-endian bytes of
 their Arrow column, a boolean is one byte, strings are UTF-8, binary and pickled values are as they

@@ -13,6 +13,12 @@ from typing import Any
 
 _UNKNOWN = object()
 
+ENTRY_BYTES = 250
+"""What a row takes in memory besides its data: an entry of a dictionary with its share of the room
+to grow, a key and a value of several objects."""
+SCALAR_ENTRY_BYTES = 130
+"""The same where key and value are one object each."""
+
 
 class LiveRows(dict[Any, Any]):
     """A row for each cached key, None where nothing is kept. Looking up a key loads its row."""

@@ -1,4 +1,4 @@
-"""Row keys: where in RocksDB something of a key lies. Part of the durable format, version 1.
+"""Row keys: where in a database something of a key lies. Part of the durable format, version 1.
 
 ::
 
@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mainstay.state.backends.rocksdb.cells import FEW, LENGTH, FixedCells, as_bytes, cells_of
+from mainstay.state.backends.cached.cells import FEW, LENGTH, FixedCells, as_bytes, cells_of
 from mainstay.state.stored_key import StoredKey
 
 PREFIX = struct.Struct(">HH")

@@ -1,4 +1,4 @@
-"""The tables of the RocksDB backend: cached rows, changes, and the database behind them.
+"""Tables over a database: cached rows, changes, and the database behind them.
 
 A write changes the cached row and the active segment. A row that is not cached is put together
 from the database and the changes that it does not have yet: those of frozen segments, oldest first,
@@ -16,15 +16,14 @@ import numpy as np
 import pyarrow as pa
 
 from mainstay.state.accumulating import Accumulating, Column, accumulating
+from mainstay.state.backends.cached.access import cached_access
+from mainstay.state.backends.cached.cells import cells_of
+from mainstay.state.backends.cached.live import ENTRY_BYTES, SCALAR_ENTRY_BYTES, LiveRows
+from mainstay.state.backends.cached.namespaces import row_keys_of
+from mainstay.state.backends.cached.rows import PREFIX
+from mainstay.state.backends.cached.stored_rows import StoredRows
 from mainstay.state.backends.changes import in_slices
 from mainstay.state.backends.folding import fold
-from mainstay.state.backends.rocksdb.access import rocks_access
-from mainstay.state.backends.rocksdb.cells import cells_of
-from mainstay.state.backends.rocksdb.disk import Database
-from mainstay.state.backends.rocksdb.live import LiveRows
-from mainstay.state.backends.rocksdb.memory import ENTRY_BYTES, SCALAR_ENTRY_BYTES
-from mainstay.state.backends.rocksdb.namespaces import row_keys_of
-from mainstay.state.backends.rocksdb.rows import PREFIX
 from mainstay.state.info import StateInfo
 from mainstay.state.keyed import Access, AnyContext
 from mainstay.state.operations import DELETE, PUT
@@ -45,7 +44,7 @@ def chunks(rows: Iterator[tuple[bytes, bytes]]) -> Iterator[list[tuple[bytes, by
         yield chunk
 
 
-class RocksTable:
+class CachedTable:
     """What the kinds share: cached rows, changes, and where rows lie in the database."""
 
     is_map = False
@@ -60,7 +59,7 @@ class RocksTable:
         """The active segment: what has changed of each key."""
         self.rows = row_keys_of(number, stored, max_parallelism, is_map=self.is_map)
         self.live = LiveRows(self.load)
-        self.database: Database | None = None
+        self.database: StoredRows | None = None
         self.frozen: list[tuple[int, dict[Any, Any]]] = []
         """Changes that the database may not have yet, with their generation, oldest first."""
         self.entry_bytes = ENTRY_BYTES
@@ -196,7 +195,7 @@ class RocksTable:
         return chunks(self.scan())
 
 
-class RocksValues(RocksTable):
+class CachedValues(CachedTable):
     """One kept value per key. A change is the new value, None where it was deleted."""
 
     def __init__(
@@ -237,7 +236,7 @@ class RocksValues(RocksTable):
         return None if cell is None else self.cells.decode([cell])[0]
 
     def access(self, context: AnyContext) -> Access:
-        return rocks_access(self, context)
+        return cached_access(self, context)
 
     def put(self, key: Any, kept: Any) -> None:
         self.live[key] = kept
@@ -280,7 +279,7 @@ class RocksValues(RocksTable):
             yield from zip(keys, self.cells.decode([cell for _, cell in chunk]), strict=True)
 
 
-class RocksColumns(RocksValues):
+class CachedColumns(CachedValues):
     """One row of accumulators per key, read and written for the keys of a batch in one go."""
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Writing rows of segments into RocksDB. Runs in the background, or before the loop begins.
+"""Writing rows of segments into a database. Runs in the background, or before the loop begins.
 
 Rows are applied in the order in which they are stored, by the rules of ``operations``. Appending
 to a list and clearing a map need to know what is there; everything else is written blindly.
@@ -12,27 +12,27 @@ from typing import Any
 import pyarrow as pa
 
 from mainstay.snapshot.statefile import StateTable
-from mainstay.state.backends.rocksdb.disk import Change, Database
-from mainstay.state.backends.rocksdb.lists import GENERATION, RocksLists
-from mainstay.state.backends.rocksdb.maps import RocksMaps
-from mainstay.state.backends.rocksdb.rows import prefix_end
-from mainstay.state.backends.rocksdb.tables import RocksTable
+from mainstay.state.backends.cached.lists import GENERATION, CachedLists
+from mainstay.state.backends.cached.maps import CachedMaps
+from mainstay.state.backends.cached.rows import prefix_end
+from mainstay.state.backends.cached.stored_rows import Change, WritableRows
+from mainstay.state.backends.cached.tables import CachedTable
 from mainstay.state.operations import APPEND, DELETE, ENTRY_PUT, PUT
 
 _SLICE_ROWS = 16384
 """As many as can be put in order without holding the interpreter for long."""
 
 
-def write_rows(database: Database, table: Any, rows: StateTable, generation: int) -> None:
+def write_rows(database: WritableRows, table: Any, rows: StateTable, generation: int) -> None:
     """Apply the rows of a segment to the database."""
     for start in range(0, rows.table.num_rows, _SLICE_ROWS):
         part = rows.table.slice(start, _SLICE_ROWS).combine_chunks()
         groups = rows.groups[start : start + _SLICE_ROWS]
         row_keys = table.rows.of_column(table.stored_key.column(part), groups)
         ops = part.column("op").to_pylist()
-        if isinstance(table, RocksLists):
+        if isinstance(table, CachedLists):
             _write_lists(database, table, row_keys, ops, part, generation)
-        elif isinstance(table, RocksMaps):
+        elif isinstance(table, CachedMaps):
             _write_maps(database, table, row_keys, ops, part)
         else:
             database.write(_value_changes(table, row_keys, ops, part))
@@ -56,8 +56,8 @@ def _value_changes(
 
 
 def _write_lists(
-    database: Database,
-    table: RocksLists,
+    database: WritableRows,
+    table: CachedLists,
     row_keys: Sequence[bytes],
     ops: Sequence[int],
     rows: pa.Table,
@@ -79,8 +79,8 @@ def _write_lists(
 
 
 def _write_maps(
-    database: Database,
-    table: RocksMaps,
+    database: WritableRows,
+    table: CachedMaps,
     prefixes: Sequence[bytes],
     ops: Sequence[int],
     rows: pa.Table,
@@ -102,11 +102,11 @@ def _write_maps(
     database.write(pending)
 
 
-def read_rows(table: RocksTable, rows: Sequence[tuple[bytes, bytes]]) -> list[pa.Array]:
+def read_rows(table: CachedTable, rows: Sequence[tuple[bytes, bytes]]) -> list[pa.Array]:
     """The columns of a segment that say the same as rows of a database; the first is the key's."""
     keys = [row_key for row_key, _ in rows]
     cells = [cell for _, cell in rows]
-    if isinstance(table, RocksMaps):
+    if isinstance(table, CachedMaps):
         prefixes, names = zip(*(table.rows.entry_cell(row_key) for row_key in keys), strict=True)
         found = zip(
             table.rows.keys(prefixes),
@@ -116,7 +116,7 @@ def read_rows(table: RocksTable, rows: Sequence[tuple[bytes, bytes]]) -> list[pa
             strict=True,
         )
         return table.columns(list(found))
-    if isinstance(table, RocksLists):
+    if isinstance(table, CachedLists):
         lists = [table.cells.decode(cell)[1] for cell in cells]
         return table.columns(
             list(zip(table.rows.keys(keys), [PUT] * len(rows), lists, strict=True))

@@ -1,4 +1,4 @@
-"""Lists in RocksDB: one row per key. Part of the durable format, version 1.
+"""Lists in a database: one row per key. Part of the durable format, version 1.
 
 ::
 
@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from mainstay.state.backends.cached.cells import LENGTH, cells_of
+from mainstay.state.backends.cached.tables import CachedTable
 from mainstay.state.backends.changes import DELETED, append_to, list_columns, list_operations
-from mainstay.state.backends.rocksdb.cells import LENGTH, cells_of
-from mainstay.state.backends.rocksdb.tables import RocksTable
 from mainstay.state.info import StateInfo
 from mainstay.state.stored_key import StoredKey
 from mainstay.state.values import ValueType
@@ -55,7 +55,7 @@ class ListCells:
         return generation, self._cells.decode(found)
 
 
-class RocksLists(RocksTable):
+class CachedLists(CachedTable):
     """A list per key. Appending does not read what is there.
 
     A change is a pair: whether it replaces, and the elements; or the mark of a deletion.

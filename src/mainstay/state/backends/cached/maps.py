@@ -1,6 +1,6 @@
-"""Maps in RocksDB: a row for each entry, so that one is read and changed without the others.
+"""Maps in a database: a row for each entry, so that one is read and changed without the others.
 
-A map that is asked for as a whole is cached as a whole (``RocksTable``); one that is only
+A map that is asked for as a whole is cached as a whole (``CachedTable``); one that is only
 asked for single entries is not, however large it is.
 """
 
@@ -12,16 +12,16 @@ from typing import Any
 
 import pyarrow as pa
 
+from mainstay.state.backends.cached.cells import cells_of
+from mainstay.state.backends.cached.rows import prefix_end
+from mainstay.state.backends.cached.tables import CachedTable
 from mainstay.state.backends.changes import DELETED, entries_of, map_columns, map_operations
-from mainstay.state.backends.rocksdb.cells import cells_of
-from mainstay.state.backends.rocksdb.rows import prefix_end
-from mainstay.state.backends.rocksdb.tables import RocksTable
 from mainstay.state.info import StateInfo
 from mainstay.state.keyed import ABSENT
 from mainstay.state.stored_key import StoredKey
 
 
-class RocksMaps(RocksTable):
+class CachedMaps(CachedTable):
     """A map per key, each entry in a row of its own: to change or read one touches no other.
 
     A change is a pair: whether it cleared first, and the entries after that. ``some`` has entries
