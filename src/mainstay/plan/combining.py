@@ -61,7 +61,8 @@ class _Combining:
         if is_combined:
             key, other_key, other_schema = other_key, key, node.carried
             inputs = tuple(
-                Input(self._combiner(node, given.upstream), HashByKey(key)) for given in inputs
+                Input(self._combiner(operator.uid, node, given.upstream), HashByKey(key))
+                for given in inputs
             )
         self._add(
             replace(
@@ -78,14 +79,14 @@ class _Combining:
         senders = (self._operators[given.upstream].parallelism for given in inputs)
         return operator.parallelism > 1 or any(sender > 1 for sender in senders)
 
-    def _combiner(self, node: nodes.Aggregate, origin: int) -> int:
+    def _combiner(self, uid: str, node: nodes.Aggregate, origin: int) -> int:
         sender = self._operators[origin]
         combiner = LogicalOperator(
             id=len(self._operators),
             uid=next(self._uids),
             has_own_uid=False,
             name=COMBINE,
-            node=nodes.Combine(node.aggregation, node.key),
+            node=nodes.Combine(node.aggregation, node.key, uid),
             schema=node.partial_schema,
             parallelism=sender.parallelism,
             inputs=(Input(origin, Forward()),),

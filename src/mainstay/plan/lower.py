@@ -80,8 +80,8 @@ def _keyed(
             return KeyedBatches, (function, key, _taken(graph, operator), out)
         case nodes.CoKeyed(function, keys, schemas):
             return CoKeyedRows, (function, keys, schemas, out)
-        case nodes.Combine(aggregation, key):
-            return Combine, (key, aggregation, out)
+        case nodes.Combine(aggregation, key, of):
+            return Combine, (key, aggregation, out, of)
         case nodes.Aggregate():
             keys = (node.partial_key, node.key)
             key, other_key = keys if node.is_combined else reversed(keys)

@@ -159,10 +159,14 @@ class Aggregate:
 
 @dataclass(frozen=True, slots=True)
 class Combine:
-    """Partial results of each key, before an ``Aggregate``'s shuffle. Only the plan adds it."""
+    """Partial results of each key, before the shuffle of the ``Aggregate`` whose uid is ``of``.
+
+    Only the plan adds it.
+    """
 
     aggregation: Aggregation
     key: KeySpec
+    of: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from mainstay.runtime.messages import TaskMetrics
 from mainstay.runtime.record_list import aligned, html_table, lines_of, shown_time
+from mainstay.runtime.watermarks import END_US
 
 
 class TaskMetricsByTask(dict[tuple[str, int], TaskMetrics]):
@@ -36,8 +37,14 @@ class TaskMetricsByTask(dict[tuple[str, int], TaskMetrics]):
         return lines_of([_cells(task, subtask, self[task, subtask]) for task, subtask in self])
 
 
+def _shown_watermark(time_us: int | None) -> str:
+    if time_us is not None and time_us >= END_US:
+        return "the end"
+    # In whole seconds: as a float the last microseconds of a year may be those of the next.
+    return shown_time(None if time_us is None else time_us // 1_000_000)
+
+
 def _cells(task: str, subtask: int, each: TaskMetrics) -> dict[str, str]:
-    time_us = each.watermark_us
     return {
         "task": task,
         "subtask": str(subtask),
@@ -48,5 +55,5 @@ def _cells(task: str, subtask: int, each: TaskMetrics) -> dict[str, str]:
         "a row takes": f"{each.row_s * 1e6:,.1f} µs" if each.row_s else "",
         "at work": f"{each.load:.0%}" if each.load else "",
         "held back": "yes" if each.is_held_back else "",
-        "watermark (UTC)": shown_time(None if time_us is None else time_us / 1e6),
+        "watermark (UTC)": _shown_watermark(each.watermark_us),
     }

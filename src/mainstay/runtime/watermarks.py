@@ -18,8 +18,10 @@ import pyarrow.compute as pc
 
 from mainstay.runtime.messages import TimeMark
 
-LAST = TimeMark(253_402_300_799_999_999)
-"""The end of time, as Python knows it: after it there is no row."""
+END_US = 253_402_300_799_999_999
+"""The end of time, as Python knows it."""
+LAST = TimeMark(END_US)
+"""After it there is no row."""
 EVERY_S = 0.2
 """A source makes no more than one watermark in this time, unless it ends."""
 

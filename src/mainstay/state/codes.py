@@ -31,8 +31,16 @@ def codes_of(column: pa.Array) -> Codes:
         return codes
     if pa.types.is_floating(column.type):
         # Adding zero turns -0.0 into 0.0, which is the same key, and changes nothing else.
-        column = pc.add(column, pa.scalar(0.0, column.type))
+        column = _with_one_nan(pc.add(column, pa.scalar(0.0, column.type)))
     return _encoded(column)
+
+
+def _with_one_nan(column: pa.Array) -> pa.Array:
+    """The column with one bit pattern for NaN: 0/0 gives another one than ``float("nan")``."""
+    is_nan = pc.is_nan(column)
+    if not pc.any(is_nan).as_py():
+        return column
+    return pc.if_else(is_nan.fill_null(False), pa.scalar(np.nan, column.type), column)
 
 
 def paired(first: Codes, second: Codes) -> Codes:

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from mainstay.state import grouping
 from mainstay.state.grouping import Grouper, scattered
 
+OTHER_NAN = -float("nan")
+"""The same number with other bits, as numpy gives for 0/0."""
 LONGS = st.integers(-(1 << 63), (1 << 63) - 1)
 COLUMNS = st.one_of(
     st.lists(st.integers(-5, 5)).map(lambda v: pa.array(v, pa.int64())),
@@ -25,7 +27,7 @@ COLUMNS = st.one_of(
     st.lists(st.integers(-1000, 1000)).map(lambda v: pa.array(v, pa.date32())),
     st.lists(LONGS).map(lambda v: pa.array(v, pa.int64()).cast(pa.timestamp("us", "UTC"))),
     st.lists(st.one_of(st.none(), st.text(max_size=2))).map(lambda v: pa.array(v, pa.string())),
-    st.lists(st.sampled_from([0.0, -0.0, 1.5, float("nan"), None])).map(
+    st.lists(st.sampled_from([0.0, -0.0, 1.5, float("nan"), OTHER_NAN, None])).map(
         lambda v: pa.array(v, pa.float64())
     ),
 )

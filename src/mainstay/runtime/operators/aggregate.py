@@ -107,12 +107,17 @@ class Gathering(Operator):
         rows = pa.array(groups.rows)
         return [column.take(rows) for column in columns]
 
+    @property
+    def known_as(self) -> str:
+        """The uid that the author of the job knows."""
+        return self.context.uid
+
     def refused(self, error: DoesNotFitError, keys: pa.Array) -> StateTypeError:
         """The error of a sum that is beyond its type, with all that its author can look for."""
         key = keys[error.position].as_py()
         accumulator = error.accumulator
         return StateTypeError(
-            f"operator {self.context.uid!r}: the sum {accumulator.of!r} of key {shown(key)} does "
+            f"operator {self.known_as!r}: the sum {accumulator.of!r} of key {shown(key)} does "
             f"not fit the type {format_type(accumulator.type)}. Sum a column of doubles or of "
             "wider decimals: convert it with map_batches(...) before key_by(...)."
         )
@@ -121,9 +126,15 @@ class Gathering(Operator):
 class Combine(Gathering):
     """One row of partial results for each key of what it has gathered, or one for each row."""
 
-    def __init__(self, key: KeySpec, aggregation: Aggregation, schema: pa.Schema) -> None:
+    def __init__(self, key: KeySpec, aggregation: Aggregation, schema: pa.Schema, of: str) -> None:
         super().__init__(key, aggregation, schema)
+        self._of = of
         self._to_pass = 0
+
+    @property
+    def known_as(self) -> str:
+        # Nobody wrote the combiner: an author looks for the aggregation.
+        return self._of
 
     def emitted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         partials = self.partials(batch)

@@ -154,7 +154,6 @@ def test_a_sum_beyond_a_long_names_operator_aggregate_and_key(name: str) -> None
     if name == "aggregate":
         batch = batch.append_column("n", pa.array([1, 1, 1]))
     job.operators[name].process(batch, 0)
-    uid = "totals" if name == "aggregate" else "combine-1"
-    message = rf"operator '{uid}': the sum 'total' of key 77 does not fit the type long"
+    message = r"operator 'totals': the sum 'total' of key 77 does not fit the type long"
     with pytest.raises(StateTypeError, match=message):
         job.operators[name].flush()
