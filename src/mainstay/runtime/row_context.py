@@ -10,6 +10,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from mainstay.errors import MainstayError
+from mainstay.spelling import did_you_mean
 from mainstay.state.keyed import NO_KEY, KeyContext, no_key_to_read
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -50,3 +51,16 @@ class ProcessContext(KeyContext):
         if self.watermark_us is None:
             return None
         return _EPOCH + timedelta(microseconds=self.watermark_us)
+
+
+def meant_of_ctx(error: BaseException) -> str:
+    """What ``ctx`` has, for the end of an error that asked it for something else.
+
+    Not in a ``__getattr__`` of the context, which would slow every read of ``ctx.key``.
+    """
+    if not isinstance(error, AttributeError) or not isinstance(error.obj, ProcessContext):
+        return ""
+    return f".{did_you_mean(error.name, _READABLE)} ctx has {', '.join(_READABLE)}."
+
+
+_READABLE = ("key", "parallelism", "subtask", "uid", "watermark")
