@@ -60,7 +60,7 @@ def _empty() -> Loop:
     context = KeyContext()
 
     def loop(keys: list[int]) -> None:
-        for context.key in keys:
+        for context.current_key in keys:
             pass
 
     return loop
@@ -70,8 +70,8 @@ def _dict_get_update() -> Loop:
     context, totals = KeyContext(), dict[int, int]()
 
     def loop(keys: list[int]) -> None:
-        for context.key in keys:
-            totals[context.key] = totals.get(context.key, 0) + 1
+        for context.current_key in keys:
+            totals[context.current_key] = totals.get(context.current_key, 0) + 1
 
     return loop
 
@@ -80,7 +80,7 @@ def _get() -> Loop:
     context, total, relieve = _state(ms.ValueState("long"))
 
     def loop(keys: list[int]) -> None:
-        for context.key in keys:
+        for context.current_key in keys:
             total.get()
         relieve()
 
@@ -91,7 +91,7 @@ def _update() -> Loop:
     context, total, relieve = _state(ms.ValueState("long"))
 
     def loop(keys: list[int]) -> None:
-        for context.key in keys:
+        for context.current_key in keys:
             total.update(1)
         relieve()
 
@@ -102,7 +102,7 @@ def _get_update() -> Loop:
     context, total, relieve = _state(ms.ValueState("long"))
 
     def loop(keys: list[int]) -> None:
-        for context.key in keys:
+        for context.current_key in keys:
             total.update((total.get() or 0) + 1)
         relieve()
 
@@ -113,7 +113,7 @@ def _list_add() -> Loop:
     context, events, relieve = _state(ms.ListState("long"))
 
     def loop(keys: list[int]) -> None:
-        for context.key in keys:
+        for context.current_key in keys:
             events.add(1)
         relieve()
 
@@ -124,7 +124,7 @@ def _map_put() -> Loop:
     context, by_page, relieve = _state(ms.MapState("long", "long"))
 
     def loop(keys: list[int]) -> None:
-        for context.key in keys:
+        for context.current_key in keys:
             by_page.put(7, 1)
         relieve()
 

@@ -67,7 +67,7 @@ def own_frames(function: Callable[Parameters, Returned]) -> Callable[Parameters,
         except TypeError as error:
             if not _is_of_the_call(error):
                 raise
-            refused = _misspelt(function, args, kwargs) or error
+            refused = _misspelt(function, args, kwargs) or _too_many(function, args) or error
         try:
             # Outside the handler above, so that what Python said is not shown as well.
             raise refused
@@ -100,6 +100,21 @@ def _misspelt(
     return KeywordError(f"{called}() has no argument {unknown[0]!r}.{hint} {takes}")
 
 
+def _too_many(function: Callable[..., Any], args: tuple[Any, ...]) -> KeywordError | None:
+    """Arguments beyond the last; Python names the class that has the ``__init__``, not the made."""
+    parameters = [*inspect.signature(function).parameters.values()]
+    in_order = [each.name for each in parameters if each.kind in _IN_ORDER]
+    if function.__name__ != "__init__" or len(args) <= len(in_order):
+        return None
+    by_name = [each.name for each in parameters if each.kind is inspect.Parameter.KEYWORD_ONLY]
+    takes = ", ".join(in_order[1:]) or "nothing in order"
+    named = f", and by name {', '.join(by_name)}" if by_name else ""
+    return KeywordError(
+        f"{type(args[0]).__name__}() was given {len(args) - 1} arguments in order. "
+        f"It takes {takes}{named}."
+    )
+
+
 def _elsewhere(name: str, called: str, likeness: float) -> str:
     """Which of the classes that hold a job's settings takes an argument of such a name."""
     of = {
@@ -113,3 +128,4 @@ def _elsewhere(name: str, called: str, likeness: float) -> str:
 
 
 _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+_IN_ORDER = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)

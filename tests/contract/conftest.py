@@ -76,7 +76,7 @@ class BackendUnderTest:
 
     def at(self, key: Any, namespace: Any = None) -> Any:
         """The handles of all states, bound to a key, and those with a namespace to that, too."""
-        self.member.row_context.key = key
+        self.member.row_context.current_key = key
         if namespace is not None:
             self.member.row_context.namespaced.enter(namespace)
         return self.states

@@ -129,7 +129,7 @@ def test_the_namespace_stays_until_the_next_is_entered_and_the_key_is_the_rows_o
     fill(backend.at("b"), 5)
     assert backend.contents("n") == {("a", 7): 1, ("b", 7): 2}
     assert backend.contents("value") == {"b": 5}
-    backend.member.row_context.key = NO_KEY
+    backend.member.row_context.current_key = NO_KEY
     with pytest.raises(MainstayError, match="where there is no key"):
         backend.states.n.get()
 

@@ -79,7 +79,7 @@ class Job:
 
     def write(self, key: Any, name: str, method: str, *arguments: Any) -> None:
         member = self.members[subtask_of(GROUP[key], len(self.members), M)]
-        member.row_context.key = key
+        member.row_context.current_key = key
         getattr(keyed(member).backend.handles[name], method)(*arguments)
         do_to_model(self.model[name], key, name, method, *arguments)
 

@@ -163,7 +163,7 @@ def filled(parallelism: int, numbers: list[tuple[int, int]]) -> MemoryStorage:
     for key, number in numbers:
         subtask = subtask_of(group_of(key), parallelism, GROUPS)
         member = found[("keyed", subtask)]
-        member.row_context.key = key
+        member.row_context.current_key = key
         handles = keyed(member).backend.handles
         handles["numbers"].add(number)
         handles["total"].add(number)

@@ -42,7 +42,7 @@ class ListHandle(Hinting):
         self._thaw = info.value.thaw
 
     def get(self) -> list[Any]:
-        kept = self._table.read(self._context.key)
+        kept = self._table.read(self._context.current_key)
         if kept is None:
             return []
         thaw = self._thaw
@@ -53,18 +53,20 @@ class ListHandle(Hinting):
             kept = no_none() if value is None else self._freeze(value)
         except StateTypeError as error:
             raise named(self.info, error) from error.__cause__
-        self._table.append(self._context.key, [kept])
+        self._table.append(self._context.current_key, [kept])
 
     def extend(self, values: Iterable[Any]) -> None:
         frozen = frozen_elements(self.info, values)
         if frozen:
-            self._table.append(self._context.key, frozen)
+            self._table.append(self._context.current_key, frozen)
 
     def update(self, values: Iterable[Any] | None) -> None:
-        self._put(self._context.key, frozen_elements(self.info, () if values is None else values))
+        self._put(
+            self._context.current_key, frozen_elements(self.info, () if values is None else values)
+        )
 
     def clear(self) -> None:
-        self._table.delete(self._context.key)
+        self._table.delete(self._context.current_key)
 
     def get_many(self, keys: Iterable[Any]) -> list[list[Any]]:
         """The list of each key; empty where nothing is kept."""
@@ -129,7 +131,7 @@ class MapHandle(Hinting):
     # ------------------------------------------------------------ one entry
 
     def get(self, key: Any, default: Any = None) -> Any:
-        kept = self._table.entry(self._context.key, self._frozen_key(key))
+        kept = self._table.entry(self._context.current_key, self._frozen_key(key))
         return default if kept is ABSENT else self._thawed(kept)
 
     def put(self, key: Any, value: Any) -> None:
@@ -137,40 +139,40 @@ class MapHandle(Hinting):
             kept = None if value is None else self._freeze(value)
         except StateTypeError as error:
             raise named(self.info, error) from error.__cause__
-        self._table.put_entry(self._context.key, self._frozen_key(key), kept)
+        self._table.put_entry(self._context.current_key, self._frozen_key(key), kept)
 
     def remove(self, key: Any) -> None:
-        self._table.remove_entry(self._context.key, self._frozen_key(key))
+        self._table.remove_entry(self._context.current_key, self._frozen_key(key))
 
     def contains(self, key: Any) -> bool:
-        return self._table.has_entry(self._context.key, self._frozen_key(key))
+        return self._table.has_entry(self._context.current_key, self._frozen_key(key))
 
     __contains__ = contains
     __setitem__ = put
 
     def __getitem__(self, key: Any) -> Any:
-        kept = self._table.entry(self._context.key, self._frozen_key(key))
+        kept = self._table.entry(self._context.current_key, self._frozen_key(key))
         if kept is ABSENT:
             raise self._absent(key)
         return self._thawed(kept)
 
     def __delitem__(self, key: Any) -> None:
         frozen = self._frozen_key(key)
-        if not self._table.has_entry(self._context.key, frozen):
+        if not self._table.has_entry(self._context.current_key, frozen):
             raise self._absent(key)
-        self._table.remove_entry(self._context.key, frozen)
+        self._table.remove_entry(self._context.current_key, frozen)
 
     def pop(self, key: Any, *default: Any) -> Any:
         """Remove an entry and return what it held; a default is for where there is none."""
         if len(default) > 1:
             raise TypeError(f"pop() takes a key and one default, and was given {len(default)}")
         frozen = self._frozen_key(key)
-        kept = self._table.entry(self._context.key, frozen)
+        kept = self._table.entry(self._context.current_key, frozen)
         if kept is ABSENT:
             if default:
                 return default[0]
             raise self._absent(key)
-        self._table.remove_entry(self._context.key, frozen)
+        self._table.remove_entry(self._context.current_key, frozen)
         return self._thawed(kept)
 
     def setdefault(self, key: Any, default: Any = None) -> Any:
@@ -181,8 +183,8 @@ class MapHandle(Hinting):
 
     def _absent(self, key: Any) -> KeyError:
         return KeyError(
-            f"state {self.info.name!r}: the map of key {shown(self._context.key)} has no entry "
-            f"{shown(key)}. Ask with get(), which gives None or a default."
+            f"state {self.info.name!r}: the map of key {shown(self._context.current_key)} has no "
+            f"entry {shown(key)}. Ask with get(), which gives None or a default."
         )
 
     # ------------------------------------------------------------ all entries
@@ -190,7 +192,7 @@ class MapHandle(Hinting):
     # They are copied at the call, so that a loop over them may change them.
 
     def items(self) -> Iterator[tuple[Any, Any]]:
-        found = self._table.read(self._context.key)
+        found = self._table.read(self._context.current_key)
         entries = () if found is None else tuple(found.items())
         thaw_key = self._thaw_key
         return (
@@ -199,18 +201,18 @@ class MapHandle(Hinting):
         )
 
     def keys(self) -> Iterator[Any]:
-        found = self._table.read(self._context.key)
+        found = self._table.read(self._context.current_key)
         entries = () if found is None else tuple(found)
         return iter(entries) if self._thaw_key is None else map(self._thaw_key, entries)
 
     __iter__ = keys
 
     def values(self) -> Iterator[Any]:
-        found = self._table.read(self._context.key)
+        found = self._table.read(self._context.current_key)
         return map(self._thawed, () if found is None else tuple(found.values()))
 
     def __len__(self) -> int:
-        found = self._table.read(self._context.key)
+        found = self._table.read(self._context.current_key)
         return 0 if found is None else len(found)
 
     def update(
@@ -227,10 +229,10 @@ class MapHandle(Hinting):
         # All of it is checked before the first is stored: all are stored, or none.
         frozen = [(self._frozen_key(key), self._frozen(value)) for key, value in given.items()]
         for key, kept in frozen:
-            self._table.put_entry(self._context.key, key, kept)
+            self._table.put_entry(self._context.current_key, key, kept)
 
     def clear(self) -> None:
-        self._table.delete(self._context.key)
+        self._table.delete(self._context.current_key)
 
     def get_many(self, keys: Iterable[Any]) -> list[dict[Any, Any]]:
         """The entries of each key, as a dictionary; empty where nothing is kept."""

@@ -46,5 +46,5 @@ class ColumnsHandle:
 
     def get(self) -> Any:
         """The accumulators of the current key as a row, or None where nothing is kept."""
-        kept = self._read(self._context.key)
+        kept = self._read(self._context.current_key)
         return kept if kept is None or self._thaw is None else self._thaw(kept)

@@ -27,6 +27,7 @@ from typing import Any, ClassVar, NoReturn, Protocol
 from mainstay.errors import GraphError, MainstayError
 from mainstay.own_frames import made_with_own_frames
 from mainstay.spelling import did_you_mean, one_of
+from mainstay.state.argument_order import check_aggregating, check_reducing
 from mainstay.state.freezing import check_map_key
 from mainstay.state.info import StateInfo
 from mainstay.state.kind import StateKind
@@ -279,6 +280,7 @@ class ReducingState(StateDeclaration):
         ttl: str | float | Ttl | None = None,
         migrate: Callable[[Any], Any] | Migration | None = None,
     ) -> None:
+        check_reducing(function)
         super().__init__(value_type, ttl=ttl, migrate=migrate)
         self.function = function
 
@@ -310,11 +312,7 @@ class AggregatingState(StateDeclaration):
         ttl: str | float | Ttl | None = None,
         migrate: Callable[[Any], Any] | Migration | None = None,
     ) -> None:
-        if isinstance(function, str):
-            raise GraphError(
-                f"AggregatingState({function!r}, ...): the function comes first, then the type of "
-                f"its accumulator. Write AggregatingState(YourFunction(), {function!r})."
-            )
+        check_aggregating(function)
         super().__init__(accumulator, ttl=ttl, migrate=migrate)
         self.function = function
 

@@ -50,7 +50,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mainstay.errors import GraphError
+from mainstay.errors import GraphError, SchemaError
+from mainstay.schema.ddl import format_type
 from mainstay.state.keygroups import check_max_parallelism
 
 Words = npt.NDArray[np.uint64]
@@ -159,9 +160,17 @@ def _hash_others(array: pa.Array) -> Words:
     if name in ("string_view", "binary_view") or pa.types.is_fixed_size_binary(data_type):
         return _hash_bytes(array.cast(pa.large_binary()))
     raise GraphError(
-        f"a key cannot have the type {data_type}; use a struct of its parts or a string that "
-        "stands for it"
+        f"a key cannot have the type {_shown(data_type)}; use a struct of its parts or a string "
+        "that stands for it"
     )
+
+
+def _shown(data_type: pa.DataType) -> str:
+    """The type as an author writes it, where the DDL has it."""
+    try:
+        return format_type(data_type)
+    except SchemaError:
+        return str(data_type)
 
 
 def _hash_integers(array: pa.Array) -> Words:

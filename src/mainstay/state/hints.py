@@ -1,10 +1,11 @@
-"""What to write instead of a method that a state does not have."""
+"""What to write instead of a method or an operator that a state does not have."""
 
 from __future__ import annotations
 
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from mainstay.spelling import did_you_mean
+from mainstay.state.info import StateInfo
 
 _INSTEAD = {
     "append": "add(value)",
@@ -15,11 +16,15 @@ _INSTEAD = {
     "exists": "get()",
 }
 
+_CHANGES = ("add(...)", "put(key, value)", "update(...)")
+"""How a state is changed: the first of these that it has."""
+
 
 class Hinting:
     """A handle that names its methods where one is asked for that it does not have."""
 
     __slots__ = ()
+    info: StateInfo
 
     def __getattr__(self, name: str) -> NoReturn:
         # Only asked where nothing was found, so that it costs nothing otherwise.
@@ -30,6 +35,19 @@ class Hinting:
         raise AttributeError(
             f"a {self._kind()} has no {name!r}.{hint} It has {', '.join(there_are)}."
         )
+
+    def _no_value(self, other: Any) -> NoReturn:
+        there_are = dir(type(self))
+        changes = [each for each in _CHANGES if each.partition("(")[0] in there_are]
+        name = f"self.{self.info.name}"
+        raise TypeError(
+            f"state {self.info.name!r} is a {self._kind()}, which is not the value that it holds. "
+            f"Read that with {name}.get(), and change it with {name}.{changes[0]}."
+        )
+
+    __add__ = __sub__ = __mul__ = __truediv__ = __floordiv__ = __mod__ = _no_value
+    __radd__ = __rsub__ = __rmul__ = __rtruediv__ = __rfloordiv__ = __rmod__ = _no_value
+    __lt__ = __le__ = __gt__ = __ge__ = _no_value
 
     def __repr__(self) -> str:
         return f"<a {self._kind()}; get() gives its value>"

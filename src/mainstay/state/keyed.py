@@ -1,6 +1,6 @@
 """Keyed state as a function sees it: handles bound to the key of the current row.
 
-The operator sets ``context.key`` once per row; every handle of the operator reads it there.
+The operator sets ``context.current_key`` once per row; every handle of the operator reads it there.
 Handles check and freeze what they are given and thaw what they return; where the values live is
 the table's concern (see ``backends``).
 
@@ -20,16 +20,20 @@ from mainstay.state.info import StateInfo
 from mainstay.state.stored_key import pair_type
 from mainstay.state.values import ValueType
 
+_WHO_HAS_A_KEY = (
+    "only a row has one, and only until its call of process() returns. open(), close(), "
+    "on_snapshot_complete(), other threads and broadcast rows have none"
+)
+
 
 class NoKey:
     """Stands where there is no key. Looking anything up by it says so, at no cost elsewhere."""
 
     def __hash__(self) -> int:
         raise MainstayError(
-            "keyed state was used where there is no key: only a row has one, and only until its "
-            "call of process() returns. open(), close(), on_snapshot_complete(), other threads and "
-            "broadcast rows have none, and a function over batches uses get_many and put_many. "
-            "Keep what belongs to no key in an OperatorListState."
+            f"keyed state was used where there is no key: {_WHO_HAS_A_KEY}, and a function over "
+            "batches uses get_many and put_many. Keep what belongs to no key in an "
+            "OperatorListState."
         )
 
 
@@ -52,15 +56,15 @@ ABSENT = object()
 class KeyContext:
     """The key of the current row, shared by an operator and its handles.
 
-    ``key_type`` is set by the backend; the operator sets keys that are frozen already. ``now_us``
-    is the wall clock in microseconds, by which states with a time to live go. ``namespaced`` stands
-    for it in the handles of states with a namespace.
+    ``key_type`` is set by the backend; the operator sets a ``current_key`` that is frozen already.
+    ``now_us`` is the wall clock in microseconds, by which states with a time to live go.
+    ``namespaced`` stands for it in the handles of states with a namespace.
     """
 
-    __slots__ = ("key", "key_type", "namespaced", "now_us")
+    __slots__ = ("current_key", "key_type", "namespaced", "now_us")
 
     def __init__(self) -> None:
-        self.key: Any = NO_KEY
+        self.current_key: Any = NO_KEY
         self.key_type: ValueType | None = None
         self.now_us: Callable[[], int] = _no_clock
         self.namespaced = NamespacedContext(self)
@@ -84,8 +88,8 @@ class NamespacedContext:
         self.namespace = namespace
 
     @property
-    def key(self) -> tuple[Any, Any]:
-        return self._context.key, self.namespace
+    def current_key(self) -> tuple[Any, Any]:
+        return self._context.current_key, self.namespace
 
     @property
     def key_type(self) -> ValueType | None:
@@ -162,7 +166,7 @@ class ValueHandle(Hinting):
         self.get, self.update, _ = table.access(context)
 
     def clear(self) -> None:
-        self._table.delete(self._context.key)
+        self._table.delete(self._context.current_key)
 
     def get_many(self, keys: Iterable[Any], default: Any = None) -> list[Any]:
         frozen, thaw = frozen_keys(self.info, self._context, keys), self.info.value.thaw
@@ -274,6 +278,14 @@ def frozen_elements(info: StateInfo, values: Iterable[Any]) -> list[Any]:
 def named(info: StateInfo, error: StateTypeError, what: str = "") -> StateTypeError:
     """The error of a type, which knows the value, with the name of the state."""
     return StateTypeError(f"state {info.name!r}: {what}{error}")
+
+
+def no_key_to_read() -> NoReturn:
+    raise MainstayError(
+        f"ctx.key was read where there is no key: {_WHO_HAS_A_KEY}, nor has a stream without "
+        "key_by(). A function over batches finds the keys in batch.keys; elsewhere use key_by() "
+        "with a KeyedProcess."
+    )
 
 
 def _no_clock() -> NoReturn:

@@ -77,9 +77,9 @@ def _keyed(
 
 def _go_to(ctx: ProcessContext, key: Any, *, has_namespace: bool) -> None:
     """Let handles mean what a state is kept under: a key, or a key and a namespace."""
-    ctx.key = key
+    ctx.current_key = key
     if has_namespace:
-        ctx.key, namespace = key
+        ctx.current_key, namespace = key
         ctx.namespaced.enter(namespace)
 
 

@@ -154,9 +154,29 @@ def handed_out(self: Any, row: Any, ctx: Any) -> Any:
     yield ctx.key, self.n
 
 
+def incremented(self: Any, row: Any, ctx: Any) -> Any:
+    self.n += 1
+
+
+def added_from_the_right(self: Any, row: Any, ctx: Any) -> Any:
+    yield ctx.key, 1 + self.n
+
+
+def extended(self: Any, row: Any, ctx: Any) -> Any:
+    self.pages += ["p"]
+
+
+def compared(self: Any, row: Any, ctx: Any) -> Any:
+    yield ctx.key, int(self.n > 3)
+
+
 @pytest.mark.parametrize(
     ("process", "said"),
     [
+        (incremented, r"state 'n' is a ValueState.*self\.n\.get\(\).*self\.n\.update\(\.\.\.\)"),
+        (added_from_the_right, r"state 'n' is a ValueState.*Read that with self\.n\.get\(\)"),
+        (extended, r"state 'pages' is a ListState.*change it with self\.pages\.add\(\.\.\.\)"),
+        (compared, r"state 'n' is a ValueState.*Read that with self\.n\.get\(\)"),
         (assigned, r"Counts\.n is a ValueState.*Write self\.n\.update\(value\) to change it"),
         (appended, r"a ListState has no 'append'\. Write add\(value\)\."),
         (put, r"a ValueState has no 'put'\. Write update\(value\)\."),
@@ -167,3 +187,32 @@ def handed_out(self: Any, row: Any, ctx: Any) -> Any:
 def test_a_state_that_is_taken_for_a_value_says_how_it_is_used(process: Any, said: str) -> None:
     with pytest.raises(MainstayError, match=said):
         counted(process)
+
+
+def test_a_reducing_state_with_type_and_function_swapped_says_their_order() -> None:
+    with pytest.raises(GraphError, match=r"Write ReducingState\('long', your_function\)"):
+        ms.ReducingState(max, "long")  # type: ignore[arg-type]
+
+
+def test_a_state_with_an_argument_too_many_names_itself_and_what_it_takes() -> None:
+    said = r"^ValueState\(\) was given 2 arguments .* takes value_type, and by name ttl, migrate\.$"
+    with pytest.raises(TypeError, match=said):
+        ms.ValueState("long", "int")  # type: ignore[misc]
+
+
+def test_something_that_ctx_does_not_have_is_answered_with_what_was_meant() -> None:
+    def process(self: Any, row: Any, ctx: Any) -> Any:
+        yield ctx.kye, 1
+
+    with pytest.raises(MainstayError, match=r"no attribute 'kye'\. Did you mean 'key'\? ctx has"):
+        counted(process)
+
+
+def test_a_key_of_a_type_that_has_no_hash_names_the_type_as_it_is_written() -> None:
+    def build(env: Any) -> None:
+        source = ms.connectors.Rows("k array<long>", [([1],)])
+        keyed = env.source(source, uid="in").key_by("k")
+        keyed.aggregate(n=ms.count(), uid="n").sink(ms.connectors.Memory(), uid="out")
+
+    with pytest.raises(GraphError, match=r"a key cannot have the type array<long>; use"):
+        run(build)

@@ -61,7 +61,7 @@ def opened(settings: BackendSettings, info: StateInfo) -> tuple[KeyedBackend, Ke
 @pytest.mark.parametrize("settings", BACKENDS, ids=lambda each: type(each).__name__)
 def test_every_backend_keeps_a_new_kind_of_a_known_shape(settings: Any, ttl: Any) -> None:
     backend, context = opened(settings, info_of(ttl=ttl))
-    context.key = "a"
+    context.current_key = "a"
     for value in (3, 9, 4):
         backend.handles["top"].offer(value)
     assert backend.peek("top", "a") == 9

@@ -85,7 +85,7 @@ def test_a_state_with_a_time_to_live_needs_a_clock() -> None:
     backend = HeapBackend(
         [ValueState("long", ttl="1 s").info()], ValueType.of("string"), 128, context
     )
-    context.key = "a"
+    context.current_key = "a"
     with pytest.raises(MainstayError, match=r"no clock"):
         backend.handles["?"].update(1)
 

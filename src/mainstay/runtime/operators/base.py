@@ -18,7 +18,7 @@ from mainstay.errors import MainstayError, SchemaError, UserFunctionError
 from mainstay.runtime.deferred import Late
 from mainstay.runtime.messages import Epoch, TimeMark
 from mainstay.runtime.ports import Background, Clock
-from mainstay.runtime.row_context import ProcessContext
+from mainstay.runtime.row_context import ProcessContext, meant_of_ctx
 from mainstay.runtime.status import Problem
 from mainstay.snapshot.operator_files import OperatorFiles
 from mainstay.state.backends.contract import KeyedBackend, Work
@@ -161,7 +161,7 @@ def user_error(
         return error
     if isinstance(error, MainstayError) and not has_own_frames(error):
         return _placed(error, function, may_list)
-    summary = f"{type(error).__name__}: {error}".removesuffix(": ")
+    summary = f"{type(error).__name__}: {error}".removesuffix(": ") + meant_of_ctx(error)
     text = own_traceback(error)
     raised = UserFunctionError(context.uid, context.subtask, summary, text, hook)
     raised.original = error

@@ -130,7 +130,7 @@ class KeyedRows(KeyedFunction):
             raise user_error(self.context, error) from error
         finally:
             # What is called between slices must not find the last row's key.
-            self._ctx.key = NO_KEY
+            self._ctx.current_key = NO_KEY
         self.emit_rows(out, self._function.process)
 
 
@@ -170,7 +170,7 @@ class CoKeyedRows(KeyedFunction):
         except BaseException as error:
             raise user_error(self.context, error) from error
         finally:
-            self._ctx.key = NO_KEY
+            self._ctx.current_key = NO_KEY
         self.emit_rows(out, method)
 
 
@@ -184,11 +184,11 @@ def run_rows(
     out: list[Any] = []
     if inspect.isgeneratorfunction(method):
         extend = out.extend
-        for ctx.key, row in zip(keys, rows, strict=False):
+        for ctx.current_key, row in zip(keys, rows, strict=False):
             extend(method(row, ctx))
         return out
     append = out.append
-    for ctx.key, row in zip(keys, rows, strict=False):
+    for ctx.current_key, row in zip(keys, rows, strict=False):
         result = method(row, ctx)
         if result.__class__ is tuple:
             append(result)
@@ -237,7 +237,7 @@ class KeyedBatches(KeyedFunction):
         return self.ahead_of(self._reader, batch)
 
     def process(self, batch: pa.RecordBatch, port: int) -> None:
-        self._ctx.key = NO_KEY
+        self._ctx.current_key = NO_KEY
         try:
             result = self._function.process(self._grouped(batch), self._ctx)
             if isinstance(result, pa.RecordBatch):

@@ -106,17 +106,17 @@ class PlainValues(PlainTable):
         checked, reduced = checking(self.info, no_none), checking(self.info, no_reduction)
 
         def get() -> Any:
-            kept = self.read(context.key)
+            kept = self.read(context.current_key)
             return None if kept is None else thaw(kept)
 
         def update(value: Any) -> None:
-            key = context.key
+            key = context.current_key
             self.delete(key) if value is None else self.put(key, checked(value))
 
         def add(value: Any) -> None:
             kept, current = checked(value), get()
             new = kept if current is None else reduced(function(current, thaw(kept)))
-            self.put(context.key, new)
+            self.put(context.current_key, new)
 
         return Access(get, update, add)
 

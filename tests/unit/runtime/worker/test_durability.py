@@ -33,7 +33,7 @@ def operator_of(uid: str = "count", attempt: int = 1) -> Member:
 
 
 def put(operator: Member, **totals: int) -> None:
-    for operator.row_context.key, total in totals.items():
+    for operator.row_context.current_key, total in totals.items():
         keyed(operator).backend.handles["total"].update(total)
 
 

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 _SOURCE = """
 def get():
-    return live[context.key]
+    return live[context.current_key]
 
 def get_thawed():
-    kept = live[context.key]
+    kept = live[context.current_key]
     return kept if kept is None else thaw(kept)
 
 def update(value):
-    key = context.key
+    key = context.current_key
     if value is None:
         return delete(key)
     if not (FITS):
@@ -36,7 +36,7 @@ def update(value):
 def add(value):
     if not (FITS):
         value = checked(value)
-    key = context.key
+    key = context.current_key
     current = live[key]
     if current is not None:
         value = function(current, value)
@@ -47,7 +47,7 @@ def add(value):
 
 def add_thawed(value):
     value = checked(value)
-    key = context.key
+    key = context.current_key
     current = live[key]
     if current is not None:
         value = reduced(function(thaw(current), thaw(value)))

@@ -18,7 +18,7 @@ SHARDS = 256
 
 _SOURCE = """
 def get():
-    key = context.key
+    key = context.current_key
     shards = table.live_shards
     return live_get(key) if shards is None else shards[hash(key) % SHARDS].get(key)
 
@@ -28,7 +28,7 @@ def get_thawed():
 
 def update(value):
     if value is None:
-        return delete(context.key)
+        return delete(context.current_key)
     if not (FITS):
         value = checked(value)
     STORE
@@ -52,7 +52,7 @@ def add_thawed(value):
 """
 
 _STORE = """
-    key = context.key
+    key = context.current_key
     shards = table.live_shards
     if shards is None:
         live[key] = value

@@ -87,7 +87,7 @@ def test_overwritten_versions_of_large_values_are_not_kept(monkeypatch: pytest.M
     monkeypatch.setattr(heap_values, "MOST_COLUMN_BYTES", 1 << 20)
     context = KeyContext()
     backend = HeapBackend([StateInfo("value", VALUE, TEXT)], LONG, 16, context)
-    context.key = 7
+    context.current_key = 7
     slice_rows, size = 100, 1000
     for number in range(100):
         for row in range(slice_rows if number % 3 else 10):
@@ -107,7 +107,7 @@ def test_small_values_are_kept_as_columns_as_before() -> None:
     context = KeyContext()
     backend = HeapBackend([StateInfo("value", VALUE, LONG)], LONG, 16, context)
     for _ in range(50):
-        for context.key in range(2048):
+        for context.current_key in range(2048):
             backend.handles["value"].update(1)
         backend.relieve()
     (parts,) = backend.freeze().values()
