@@ -211,6 +211,23 @@ def test_a_key_of_several_columns_is_found(spark: Any, half_way: HalfWay, pushdo
         read(spark, half_way.saved, "total", key="c3")
 
 
+def test_the_null_key_is_a_key_like_others(spark: Any, tmp_path: Path) -> None:
+    totals = spark.createDataFrame([(None, 1), ("a", 2)], "customer string, total long")
+    place = write(
+        tmp_path / "saved",
+        states={("o", "total"): totals},
+        declarations={("o", "total"): ms.ValueState("long")},
+        keys={"o": "customer string"},
+    )
+
+    def found(**key: Any) -> list[int]:
+        return sorted(row.total for row in read(spark, place, "total", "o", **key).collect())
+
+    assert found() == [1, 2]
+    assert found(key=None) == found(key={"customer": None}) == [1]
+    assert found(key="a") == found(key={"customer": "a"}) == [2]
+
+
 # ---------------------------------------------------------------- writing back
 
 

@@ -227,10 +227,7 @@ class Environment:
             check_free(self.snapshots.dir)
 
         def plan_at(parallelism: int) -> JobSpec:
-            where = f"rescale({parallelism!r})"
-            # None stands for the job's own elsewhere; here it is what is asked for.
-            whole_number(parallelism, "parallelism", where=where)
-            self._builder.parallelism_of(parallelism, where)
+            self._builder.check_rescale(parallelism)
             return self._planned(graph.at(parallelism))
 
         settings: dict[str, Any] = {

@@ -89,6 +89,13 @@ class GraphBuilder:
             )
         return number
 
+    def check_rescale(self, parallelism: int) -> None:
+        """Refuse a parallelism that the job cannot be rescaled to."""
+        where = f"rescale({parallelism!r})"
+        # None stands for the job's own elsewhere; here it is what is asked for.
+        whole_number(parallelism, "parallelism", where=where)
+        self.parallelism_of(parallelism, where)
+
     def _free_uid(self, name: str) -> str:
         while True:
             self._names[name] += 1

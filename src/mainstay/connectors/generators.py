@@ -9,7 +9,7 @@
 Row ``k`` of a source is the same in every run; only when it comes depends on the clock. The
 splits divide the rows among them and are part of the snapshot, so that a job that is restored
 with another number of splits keeps those it began with. A job that is started again with a higher
-``end``, or without one, goes on where the old end was.
+``end``, or without one, goes on where the old end was; one that had none may be given one.
 """
 
 from __future__ import annotations
@@ -82,14 +82,17 @@ class _Generated(Source):
 
     def read(self, split: Split, offset: Json | None) -> SplitReader:
         share = Share.of(split.data)
-        ends = [end for end in (self.end, split.data.get("end")) if end is not None]
-        rows = share.rows_before(min(ends)) if ends else None
+        own_end = split.data.get("end")
+        # An end that the split did not have before is that of this start.
+        goes_on = self.end is not None and (own_end is None or self.end < own_end)
+        end = self.end if goes_on else own_end
+        rows = None if end is None else share.rows_before(end)
         rate = None if self.rows_per_second is None else self.rows_per_second / share.splits
 
         def generate(position: int, count: int) -> pa.RecordBatch:
             return self._rows(share, position, count)
 
-        return PacedReader(generate, offset or 0, rows, rate, self.batch_rows)
+        return PacedReader(generate, offset or 0, rows, rate, self.batch_rows, goes_on=goes_on)
 
     @abstractmethod
     def _rows(self, share: Share, position: int, count: int) -> pa.RecordBatch:
@@ -199,6 +202,8 @@ class PacedReader(SplitReader):
         rows_per_second: float | None,
         batch_rows: int,
         clock: Callable[[], float] = time.monotonic,
+        *,
+        goes_on: bool = False,
     ) -> None:
         self._generate = generate
         self._first = self._position = offset
@@ -206,6 +211,7 @@ class PacedReader(SplitReader):
         self._rate = rows_per_second
         self._batch_rows = batch_rows
         self._clock = clock
+        self._goes_on = goes_on
         self._began_at: float | None = None
 
     def poll(self, max_rows: int) -> Polled:
@@ -215,7 +221,8 @@ class PacedReader(SplitReader):
             count = min(count, self._rows - self._position)
         batch = self._generate(self._position, count) if count > 0 else None
         self._position += 0 if batch is None else batch.num_rows
-        return Polled(batch, self._position, self._is_at_end, self._next_in_s(now))
+        ready_in_s = self._next_in_s(now)
+        return Polled(batch, self._position, self._is_at_end, ready_in_s, goes_on=self._goes_on)
 
     @property
     def _is_at_end(self) -> bool:

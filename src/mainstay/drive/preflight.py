@@ -31,5 +31,4 @@ def has_work(name: str, spec: JobSpec, directory: str, restore: RestoreOptions) 
     check_same_job(loaded.history, name)
     if loaded.damage is not None:
         return True
-    notes = {} if loaded.manifest is None else loaded.manifest.sources
-    return bool(with_news(spec, notes)) or not loaded.is_finished
+    return bool(with_news(spec, loaded.manifest)) or not loaded.is_finished

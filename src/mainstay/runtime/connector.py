@@ -50,6 +50,9 @@ class Polled:
     watermark_us: int | None = None
     """A promise of the reader, where it knows: no later row of the split is older than this, in
     microseconds since 1970. It counts where the job asks for watermarks."""
+    goes_on: bool = False
+    """Of one that is ``finished``: whether the split goes on after this end, which a bounded source
+    has given it for this start. It is kept at its offset, and a later start opens it again."""
 
 
 class UnavailableError(ConnectionError):

@@ -7,7 +7,7 @@ servers need not exist where the test runs.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -35,6 +35,15 @@ class ReplacingEnvironment(Environment):
                     f"the input for {uid!r} is a {type(source).__name__}; give it as "
                     'rows("schema", [...]).'
                 )
+
+    def check_rescales(self, rescales: Sequence[int]) -> None:
+        """Refuse what ``job.rescale`` would refuse."""
+        if not isinstance(rescales, Sequence):
+            raise GraphError(
+                f"run: rescales={rescales!r} must be a list of parallelisms, as in rescales=[3, 1]."
+            )
+        for parallelism in rescales:
+            self._builder.check_rescale(parallelism)
 
     def source(
         self,

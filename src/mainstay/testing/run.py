@@ -24,6 +24,7 @@ from mainstay.plan import nodes
 from mainstay.plan.check import check_graph
 from mainstay.plan.logical import LogicalGraph, LogicalOperator
 from mainstay.plan.planning import plan_of
+from mainstay.quantities import whole_number
 from mainstay.runtime.connector import Source
 from mainstay.runtime.coordinator.epochs import EpochRecord
 from mainstay.runtime.options import JobOptions, RestartOptions, SnapshotOptions
@@ -109,6 +110,9 @@ def run(
     environment = ReplacingEnvironment(
         inputs or {}, parallelism=parallelism, max_parallelism=max_parallelism, mode=mode
     )
+    environment.check_rescales(rescales)
+    for name, number in (("seed", seed), ("crashes", crashes), ("storage_faults", storage_faults)):
+        whole_number(number, name, least=0, where="run")
     build(environment)
     settings = SimulationSettings(seed=seed, storage_faults=storage_faults)
     batch_rows, sources = BATCH_ROWS, inputs or {}

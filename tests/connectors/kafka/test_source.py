@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -15,7 +16,8 @@ pytest.importorskip("confluent_kafka")
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import NewPartitions
 
-from mainstay.connectors import Split
+import mainstay as ms
+from mainstay.connectors import Memory, Split
 from mainstay.connectors.kafka import ArrowIpc, Json, KafkaSource, Raw
 from mainstay.errors import GraphError, RestoreError, SourceError
 from tests.drive.ledger import await_until
@@ -120,6 +122,56 @@ def test_a_bounded_read_may_become_one_without_end(broker: KafkaBroker, topic: M
     assert split == Split(f"{name}-0", {"start": 2, "end": None})
     assert endless.plan(seen | {split.id}) == []
     assert bounded.plan(seen | {split.id}) == []
+
+
+def test_a_read_without_end_may_become_a_bounded_one(broker: KafkaBroker, topic: MakeTopic) -> None:
+    name = topic()
+    broker.send(name, numbers(1, 2))
+    endless = KafkaSource(broker.servers, name, value=NUMBERS)
+    (split,) = endless.plan(frozenset())
+    _, offset, _ = read(endless, split, rows=2)
+    bounded = KafkaSource(broker.servers, name, value=NUMBERS, until="latest")
+    assert bounded.plan(frozenset({split.id})) == []
+    for new in ([3, 4], [], [5]):
+        broker.send(name, numbers(*new))
+        rows, offset, _ = read(bounded, split, offset)
+        assert [row["n"] for row in rows] == new
+        assert bounded.read(split, offset).poll(1).goes_on
+    early = KafkaSource(broker.servers, name, value=NUMBERS, until={name: {0: 1}})
+    assert read(early, split, offset) == ([], offset, 0)
+    with pytest.raises(SourceError, match="the broker has only offsets 0 to 5"):
+        read(bounded, split, 9)
+
+
+def test_a_job_that_ran_without_until_is_started_again_with_it(
+    broker: KafkaBroker, topic: MakeTopic, tmp_path: Path
+) -> None:
+    name, memory = topic(2), Memory()
+
+    def started(until: str | None) -> Any:
+        env = ms.Environment(
+            spark="embedded",
+            snapshots=ms.Snapshots(tmp_path, every="200ms"),
+            restore="latest-or-new",
+        )
+        source = KafkaSource(broker.servers, name, value=NUMBERS, until=until)
+        env.source(source, uid="numbers").sink(memory, uid="out")
+        return env.start("turns")
+
+    def runs_on_to(rows: int) -> None:
+        job = started(None)
+        await_until(lambda: len(memory.rows()) >= rows, "all rows have arrived", PATIENCE_S)
+        job.stop(timeout=PATIENCE_S)
+
+    broker.send(name, numbers(1, 2))
+    runs_on_to(2)
+    for number in (3, 4):
+        broker.send(name, numbers(number), partition=1)
+        assert started("latest").wait(PATIENCE_S) == "finished"
+        assert sorted(memory.rows()) == [(n,) for n in range(1, number + 1)]
+    broker.send(name, numbers(5))
+    runs_on_to(5)
+    assert sorted(memory.rows()) == [(n,) for n in range(1, 6)]
 
 
 def test_a_topic_that_was_made_anew_is_refused(broker: KafkaBroker, topic: MakeTopic) -> None:

@@ -281,6 +281,31 @@ def test_a_bounded_read_may_become_one_without_end(dsn: str, client: Any) -> Non
     assert endless.plan(seen | {split.id}) == []
 
 
+def test_a_read_without_end_may_become_a_bounded_one(dsn: str, client: Any) -> None:
+    fill(client, 1, 20)
+    (split,) = orders(dsn).plan(frozenset())
+    with closing(orders(dsn).read(split, None)) as reader:
+        offset = read_on(reader)[1]
+    bounded = orders(dsn, bounded=True, batch_rows=3)
+    assert bounded.plan(frozenset({split.id})) == []
+    for first, last in [(21, 30), (31, 30), (31, 32)]:
+        fill(client, first, last)
+        with closing(bounded.read(split, offset)) as reader:
+            rows, offset = read_on(reader)
+            assert ids(rows) == list(range(first, last + 1))
+
+
+def test_the_end_of_a_bounded_read_is_where_the_rows_ended_when_it_began(
+    dsn: str, client: Any
+) -> None:
+    fill(client, 1, 5)
+    (split,) = orders(dsn).plan(frozenset())
+    with closing(orders(dsn, bounded=True, batch_rows=2).read(split, None)) as reader:
+        reader.poll(2)
+        fill(client, 6, 9)
+        assert max(ids(read_on(reader)[0])) == 5
+
+
 def test_a_bounded_read_of_timestamps_goes_on_after_the_last(dsn: str, client: Any) -> None:
     client.execute("CREATE TABLE t (id bigint PRIMARY KEY, name text, at timestamptz UNIQUE)")
     source = orders(dsn, column="at", bounded=True)
@@ -410,6 +435,46 @@ def test_a_bounded_job_reads_every_row_once_through_a_crash(
     assert job.wait(PATIENCE_S) == "finished"
     assert sink.has_crashed
     assert sorted(ids(memory.rows())) == list(range(1, 3_001))
+
+
+def test_a_job_that_ran_without_end_is_started_again_as_one_that_ends(
+    dsn: str, client: Any, tmp_path: Path
+) -> None:
+    memory = Memory()
+
+    def started(*, bounded: bool) -> Any:
+        env = ms.Environment(
+            spark="embedded",
+            snapshots=ms.Snapshots(tmp_path / "snapshots", every="200ms"),
+            restore="latest-or-new",
+        )
+        env.source(orders(dsn, bounded=bounded), uid="rows").sink(memory, uid="out")
+        return env.start("turns")
+
+    def runs_on_to(last: int) -> None:
+        job = started(bounded=False)
+        await_until(lambda: len(memory.rows()) >= last, "all rows have arrived")
+        job.stop(timeout=PATIENCE_S)
+
+    fill(client, 1, 10)
+    runs_on_to(10)
+    for first, last in [(11, 15), (16, 15), (16, 18)]:
+        fill(client, first, last)
+        assert started(bounded=True).wait(PATIENCE_S) == "finished"
+        assert ids(memory.rows()) == list(range(1, last + 1))
+    fill(client, 19, 20)
+    runs_on_to(20)
+    assert ids(memory.rows()) == list(range(1, 21))
+
+
+def test_a_bounded_start_ends_where_the_table_is_still_empty(
+    dsn: str, client: Any, tmp_path: Path
+) -> None:
+    client.execute("CREATE TABLE t (id bigint PRIMARY KEY, name text)")
+    (split,) = orders(dsn).plan(frozenset())
+    with closing(orders(dsn, bounded=True).read(split, None)) as reader:
+        polled = reader.poll(10)
+    assert (polled.batch, polled.finished, polled.goes_on) == (None, True, True)
 
 
 def test_a_job_goes_on_by_itself_after_an_outage(

@@ -14,6 +14,7 @@ import pytest
 import mainstay as ms
 from mainstay.connectors import Files, FileSink, Memory, ParquetSink, Rows, Sequence
 from mainstay.errors import DamagedFileError, RestoreError
+from tests.drive.ledger import await_until
 from tests.unit.drive.test_embedded import PATIENCE_S, Gated, Telling, environment, start
 
 SCHEMA = "name string, n long"
@@ -127,6 +128,43 @@ def test_numbers_go_on_where_the_old_end_was(tmp_path: Path) -> None:
         env.source(Sequence(end=end), uid="numbers").sink(out, uid="out")
         assert env.start("numbers").wait(PATIENCE_S) == "finished"
     assert sorted(out.rows()) == [(n,) for n in range(25)]
+
+
+def test_numbers_without_an_end_may_be_given_one_and_another(tmp_path: Path) -> None:
+    out = Memory()
+
+    def started(end: int | None) -> Any:
+        env = environment(tmp_path, restore="latest-or-new")
+        env.source(Sequence(end=end, rows_per_second=100), uid="numbers").sink(out, uid="out")
+        return env.start("numbers")
+
+    job = started(None)
+    await_until(out.rows, "the first rows have arrived")
+    job.stop(timeout=PATIENCE_S)
+    first = len(out.rows())
+    for end in (first + 20, first + 20, first + 30):
+        assert started(end).wait(PATIENCE_S) == "finished"
+        assert sorted(out.rows()) == [(n,) for n in range(end)]
+    job = started(None)
+    await_until(lambda: len(out.rows()) > first + 30, "it goes on without an end")
+    job.stop(timeout=PATIENCE_S)
+    assert sorted(out.rows()) == [(n,) for n in range(len(out.rows()))]
+
+
+def test_numbers_that_a_lower_end_has_left_out_come_with_a_higher_one(tmp_path: Path) -> None:
+    out = Memory()
+    source = Sequence(end=10**6, rows_per_second=100)
+    env = environment(tmp_path, restore="latest-or-new")
+    env.source(source, uid="numbers").sink(out, uid="out")
+    job = env.start("numbers")
+    await_until(out.rows, "the first rows have arrived")
+    job.stop(timeout=PATIENCE_S)
+    first = len(out.rows())
+    for end in (first + 20, first + 30):
+        env = environment(tmp_path, restore="latest")
+        env.source(Sequence(end=end), uid="numbers").sink(out, uid="out")
+        assert env.start("numbers").wait(PATIENCE_S) == "finished"
+        assert sorted(out.rows()) == [(n,) for n in range(end)]
 
 
 def test_files_are_known_however_their_paths_are_spelled(

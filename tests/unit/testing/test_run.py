@@ -320,6 +320,31 @@ def test_inputs_that_fit_no_source_are_refused(inputs: dict[str, Any], said: str
         run(totals, inputs=inputs)
 
 
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"rescales": [0]}, r"rescale\(0\): parallelism=0 must be a whole number of at least 1"),
+        ({"rescales": [2, "3"]}, r"rescale\('3'\): parallelism='3' must be a whole number"),
+        ({"rescales": [None]}, r"rescale\(None\): parallelism=None must be a whole number"),
+        ({"rescales": [500]}, r"parallelism=500 is more than max_parallelism=128\. Lower it"),
+        ({"rescales": 3}, r"rescales=3 must be a list of parallelisms, as in rescales=\[3, 1\]"),
+        ({"crashes": -1}, "run: crashes=-1 must be a whole number of at least 0"),
+        ({"crashes": 1.5}, "run: crashes=1.5 must be a whole number of at least 0"),
+        ({"crashes": True}, "run: crashes=True must be a whole number of at least 0"),
+        ({"storage_faults": -1}, "run: storage_faults=-1 must be a whole number of at least 0"),
+        ({"seed": 0.5}, "run: seed=0.5 must be a whole number of at least 0"),
+        ({"parallelism": 0}, "parallelism=0 must be a whole number of at least 1"),
+        ({"max_parallelism": 0}, "max_parallelism=0 must be a whole number of at least 1"),
+        ({"parallelism": 200}, "parallelism=200 is more than max_parallelism=128"),
+    ],
+)
+def test_wrong_numbers_are_refused_before_anything_runs(
+    settings: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(GraphError, match=said):
+        run(totals, **settings)
+
+
 def test_the_sinks_of_the_program_are_left_alone() -> None:
     own = Memory()
 

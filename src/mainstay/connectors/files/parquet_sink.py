@@ -37,7 +37,7 @@ from mainstay.connectors.files.output_directory import (
     no_access,
     remove,
 )
-from mainstay.connectors.files.part_formats import PartFormat
+from mainstay.connectors.files.part_formats import PartFormat, names_alike
 from mainstay.connectors.files.part_names import attempt_of
 from mainstay.connectors.files.part_writer import Handle, PartWriter, Rolling
 from mainstay.connectors.files.spark_log import FOLDER, ListedFile, SparkFileLog, has_log
@@ -103,6 +103,12 @@ class ParquetSink(Sink):
         partitions = HivePartitions(self.partition_by)
         partitions.check(schema)
         self._format.check(partitions.without(schema))
+        if alike := names_alike(pa.struct(schema)):
+            raise SinkError(
+                f"the columns {' and '.join(map(repr, alike))} differ only in case, and Spark does "
+                "not tell such names apart (COLUMN_ALREADY_EXISTS). Rename one, as with map(), or "
+                "use FileSink for readers that tell them apart."
+            )
 
     def open(self, context: SinkContext) -> SinkWriter:
         claim(self.path, context, lambda: _check_is_free(self.path, SinkError))

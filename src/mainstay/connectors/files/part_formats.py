@@ -37,6 +37,18 @@ class Encoder(Protocol):
     def close(self) -> None: ...
 
 
+def names_alike(type: pa.DataType) -> list[str]:
+    """The first fields of a struct, at any depth, whose names differ in case alone, if any."""
+    fields = [type.field(n) for n in range(type.num_fields)]
+    if pa.types.is_struct(type):
+        by_name: dict[str, list[str]] = {}
+        for field in fields:
+            by_name.setdefault(field.name.lower(), []).append(field.name)
+        if found := next((names for names in by_name.values() if len(names) > 1), None):
+            return found
+    return next(filter(None, (names_alike(field.type) for field in fields)), [])
+
+
 @dataclass(frozen=True, slots=True)
 class PartFormat:
     """A format and its compression."""

@@ -6,6 +6,7 @@ take up offsets without being records, so the end of a bounded read is a positio
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from time import monotonic
 from typing import Any
 
@@ -42,6 +43,7 @@ class PartitionReader(SplitReader):
         partition: int,
         position: int,
         end: int | None,
+        find_end: Callable[[str, int], int] | None = None,
     ) -> None:
         self._settings = settings
         self._records = records
@@ -49,14 +51,21 @@ class PartitionReader(SplitReader):
         self._partition = partition
         self._position = position
         self._end = end
+        self._find_end = find_end
+        """Tells where a partition without an end has one for this start."""
         self._noted = Noted()
         self._consumer: Any = None
         self._quiet_s = QUIET_S
         self._heard_at = monotonic()
 
     def poll(self, max_rows: int) -> Polled:
+        if self._find_end is not None and self._end is None:
+            self._end = self._find_end(self._topic, self._partition)
+            if self._end < self._position:
+                self._open()  # which refuses a topic that was made anew
+        goes_on = self._find_end is not None
         if self._is_at_end:
-            return Polled(None, self._position, finished=True)
+            return Polled(None, self._position, finished=True, goes_on=goes_on)
         if self._consumer is None:
             self._open()
         most = min(max_rows, PACKED_RECORDS) if self._records.value.packs_rows else max_rows
@@ -65,7 +74,8 @@ class PartitionReader(SplitReader):
         if messages:
             batch, skipped = self._records.rows_of(messages)
             self.skipped += skipped
-        return Polled(batch, self._position, self._is_at_end, self._wait_after(messages))
+        wait_s = self._wait_after(messages)
+        return Polled(batch, self._position, self._is_at_end, wait_s, goes_on=goes_on)
 
     def close(self) -> None:
         consumer, self._consumer = self._consumer, None

@@ -12,7 +12,8 @@ group is not needed, and one that is named (``group=``) only shows others how fa
 
 With ``until`` a split is a range of a partition. A job that has finished, or was stopped, and is
 started again reads on from the end of that range to where ``until`` is then; without ``until`` it
-goes on from there for ever.
+goes on from there for ever. A job that ran without ``until`` may be started with it, too: it then
+ends where ``until`` is when the partition is opened.
 """
 
 from __future__ import annotations
@@ -125,7 +126,15 @@ class KafkaSource(Source):
         topic, partition = _place_of(split.id)
         start, end = split.data["start"], split.data["end"]
         position = start if offset is None else offset
-        return PartitionReader(self.settings, self.records, topic, partition, position, end)
+        find_end = None if self.until is None or end is not None else self._end_of
+        return PartitionReader(
+            self.settings, self.records, topic, partition, position, end, find_end
+        )
+
+    def _end_of(self, topic: str, partition: int) -> int:
+        """Where ``until`` is now, for a partition that was to be read for ever."""
+        noted, place = Noted(), (topic, partition)
+        return _resolved(self.settings.admin(noted), self.until, [place], noted, is_end=True)[place]
 
     # ------------------------------------------------------------ telling others
 

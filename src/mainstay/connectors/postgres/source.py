@@ -9,7 +9,8 @@
     PostgresSource(dsn, "events", schema="id long, at timestamp", column="at", tie="id")
 
 A bounded source ends with the rows that are there when the job is started. A job that has finished,
-or was stopped, and is started again reads those that have come since.
+or was stopped, and is started again reads those that have come since; so does a bounded start of
+one that ran without end.
 
 Rows must not change or go once they are there. The column is a whole number, a timestamp or an
 ``xid8``; where it is not unique, ``tie`` is another that tells rows of one value apart. A row is

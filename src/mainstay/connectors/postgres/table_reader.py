@@ -35,6 +35,8 @@ class TableReader(SplitReader):
         self._source = source
         self._after: str | None = split.data["after"]
         self._upto: str | None = split.data["upto"]
+        self._goes_on = self._upto is None
+        """Whether the split has no end, but that which a bounded source gives it at each start."""
         self._offset = offset
         self._session: Session | None = None
         self._type = ""
@@ -51,6 +53,10 @@ class TableReader(SplitReader):
         if session is None:
             session = self._session = self._source.server.connect(SESSION, SourceError)
             self._type = self._type_of(session)
+            if self._source.bounded and self._goes_on:
+                self._upto = self._highest(session)
+                if self._upto is None:  # the table is empty
+                    return Polled(None, self._offset, finished=True, goes_on=True)
         if not self._has_more:
             self._look(session)
         if self._horizon.settled == self._read_upto:
@@ -111,7 +117,7 @@ class TableReader(SplitReader):
         is_over = self._upto is not None and not self._has_more
         if not rows and not is_over:
             return self._nothing()
-        return Polled(batch, self._offset, finished=is_over)
+        return Polled(batch, self._offset, finished=is_over, goes_on=self._goes_on)
 
     def _parsed(self, data: bytes) -> tuple[int, pa.RecordBatch | None]:
         """How many rows there are, and what becomes of them. Moves the offset behind the last."""

@@ -1,9 +1,10 @@
 """News: whether there is new input for a job that has finished.
 
 A finished job that is started again goes on only if one of its sources has something that no
-earlier start has read. To find out, its sources are planned as an attempt would plan them, before
-any worker is started. Where there is nothing new nothing is written either; that the state could
-be restored is checked all the same.
+earlier start has read, or a split that goes on after the end which it had for the last start. To
+find out, its sources are planned as an attempt would plan them, before any worker is started. Where
+there is nothing new nothing is written either; that the state could be restored is checked all the
+same.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 
 from mainstay.errors import DamagedFileError
-from mainstay.runtime.connector import UNAVAILABLE, Json, Source
+from mainstay.runtime.connector import UNAVAILABLE, Source
 from mainstay.runtime.coordinator.epoch_history import record_of
 from mainstay.runtime.coordinator.epochs import EpochRecord
-from mainstay.runtime.coordinator.sourcing import refused
+from mainstay.runtime.coordinator.sourcing import refused, unfinished
 from mainstay.runtime.coordinator.splits import SplitBook
 from mainstay.runtime.messages import Epoch
 from mainstay.runtime.spec import JobSpec
@@ -45,24 +46,27 @@ class News:
 
 def look_for_news(storage: Storage, job: JobSpec, manifest: Manifest) -> News:
     """Plan the sources, and check every file if none has anything new. Runs in the background."""
-    if new := with_news(job, manifest.sources):
+    if new := with_news(job, manifest):
         return News(tuple(new), tuple(f"source {uid!r} {told}" for uid, told in new.items()))
     verify_manifest(storage, manifest)
     return News((), _report(job.sources(), manifest), _epochs(storage, manifest))
 
 
-def with_news(job: JobSpec, notes: Mapping[str, Json]) -> dict[str, str]:
-    """The sources with input that is not in the notes of an epoch, and what it is.
+def with_news(job: JobSpec, manifest: Manifest | None) -> dict[str, str]:
+    """The sources with input that an epoch does not know of, and what it is.
 
     Raises what is wrong with a source.
     """
-    told = {uid: _news(uid, source, notes.get(uid)) for uid, source in job.sources().items()}
+    told = {uid: _news(uid, source, manifest) for uid, source in job.sources().items()}
     return {uid: text for uid, text in told.items() if text is not None}
 
 
-def _news(uid: str, source: Source, notes: Json | None) -> str | None:
+def _news(uid: str, source: Source, manifest: Manifest | None) -> str | None:
     if not source.bounded:
         return "goes on with the input"
+    if manifest is not None and (kept := unfinished(manifest, uid)):
+        return f"looks for more input in splits that go on ({_named(list(kept))})"
+    notes = None if manifest is None else manifest.sources.get(uid)
     book = SplitBook(1, bounded=True, notes=notes, plan_again=True)
     try:
         new = list(book.new(source.plan(book.seen)))
@@ -70,13 +74,13 @@ def _news(uid: str, source: Source, notes: Json | None) -> str | None:
         return "may have new input: it does not answer yet"  # an attempt waits until it is
     except Exception as error:
         raise refused(uid, error) from (error if has_own_frames(error) else None)
-    return _shown(new) if new else None
+    return f"reads new input ({_named(new)})" if new else None
 
 
-def _shown(splits: Sequence[str]) -> str:
+def _named(splits: Sequence[str]) -> str:
     named = ", ".join(splits[:SHOWN_SPLITS])
     more = f" and {len(splits) - SHOWN_SPLITS:,} more" if len(splits) > SHOWN_SPLITS else ""
-    return f"reads new input ({named}{more})"
+    return named + more
 
 
 def _report(sources: Mapping[str, Source], manifest: Manifest) -> tuple[str, ...]:

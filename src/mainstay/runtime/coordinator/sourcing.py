@@ -191,6 +191,8 @@ def refused(uid: str, error: Exception) -> MainstayError:
 def unfinished(manifest: Manifest, uid: str) -> dict[str, Json]:
     """The splits of a source that an epoch has not read to their end, and where each stands."""
     found: dict[str, Json] = {}
+    if uid not in manifest.operators:
+        return found
     for subtask in manifest.operators[uid].subtasks:
         if SPLITS.name in subtask.units:
             found.update({unit["id"]: unit["offset"] for unit in unfinished_splits(subtask)})

@@ -2,7 +2,8 @@
 
 A unit of its state is one unfinished split: where the last poll began, and how many rows of that
 poll were emitted since. A restored reader starts at that offset and skips as many rows. A split
-whose source is out of reach is opened again at its offset, after a while and for ever.
+whose source is out of reach is opened again at its offset, after a while and for ever. A split that
+goes on after the end which it has for this start is a unit too, and is read no more.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ class ReadingSplit:
     rows: pa.RecordBatch | None = None
     after: Any = None
     finished: bool = False
+    goes_on: bool = False
     polling: bool = False
     is_over: bool = False
     """Whether its task has ended; a poll that is under way then closes the reader itself."""
@@ -100,6 +102,7 @@ class ReadingSplit:
         elif batch is None or not batch.num_rows:
             self.quiet_until = now + QUIET_S
         self.after, self.finished = polled.offset, polled.finished
+        self.goes_on = polled.goes_on
         self.promised_us = polled.watermark_us
         self.time.asked(now, gave=batch is not None and batch.num_rows > 0)
         if batch is not None and self.to_skip:
@@ -139,6 +142,8 @@ class SourceOperator(Operator):
         self._watermarks = watermarks
         self._time = None if watermarks is None else SourceClock(watermarks)
         self._splits: deque[ReadingSplit] = deque()
+        self._kept: list[ReadingSplit] = []
+        """Those at the end that they have for this start."""
         self._last_assigned = False
         self._is_planned = False
         self._skipped = 0
@@ -155,7 +160,7 @@ class SourceOperator(Operator):
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether nothing more will ever come."""
+        """Whether nothing more will come before the job is started again."""
         return self._last_assigned and not self._splits
 
     @property
@@ -320,6 +325,8 @@ class SourceOperator(Operator):
             self._splits.insert((self._source.reads_at_once or len(self._splits) + 1) - 1, reading)
         else:
             self._close(reading)
+            if reading.goes_on:
+                self._kept.append(reading)
 
     def _close(self, reading: ReadingSplit) -> None:
         reader, reading.reader = reading.reader, None
@@ -329,7 +336,7 @@ class SourceOperator(Operator):
                 reader.close()
 
     def before_marker(self, epoch: Epoch) -> None:
-        self._state.update([reading.to_unit() for reading in self._splits])
+        self._state.update([reading.to_unit() for reading in (*self._splits, *self._kept)])
 
     def release(self) -> None:
         for reading in self._splits:

@@ -41,6 +41,8 @@ FORMAT = "mainstay"
 PUSHDOWN_CONF = "spark.sql.python.filterPushdown.enabled"
 LEAST_PARTITIONS = 8
 BATCH_ROWS = 10_000
+ALL_KEYS = ...
+"""Stands for no key in particular: None is a key like others."""
 
 _OPTIONS = ("path", "operator", "state", "epoch", "partitions", "key_group", "pushdown")
 
@@ -52,7 +54,7 @@ def read_state(
     operator: str,
     state: str,
     epoch: int | str = LATEST,
-    key: Any = None,
+    key: Any = ALL_KEYS,
     partitions: int | None = None,
     pushdown: bool = False,
 ) -> DataFrame:
@@ -60,8 +62,8 @@ def read_state(
 
     ``path`` is a snapshot directory, ``./snapshots#17``, or a savepoint. The latest epoch is the
     one that is the latest now. ``key`` reads one key, and of the files only its key-group: a value,
-    or for a key of several columns a tuple or a dictionary. ``partitions`` is the least number of
-    Spark tasks, where there are as many key-groups.
+    None for the null key, or for a key of several columns a tuple or a dictionary. ``partitions``
+    is the least number of Spark tasks, where there are as many key-groups.
 
     ``pushdown`` makes filters on the key spare the other key-groups. A DataFrame that is read so
     must not occur twice in one query.
@@ -85,7 +87,7 @@ def frame_of(
     origin: Origin,
     view: StateView,
     *,
-    key: Any = None,
+    key: Any = ALL_KEYS,
     partitions: int | None = None,
     pushdown: bool = False,
 ) -> DataFrame:
@@ -94,7 +96,7 @@ def frame_of(
     options = {"path": origin.name, "operator": columns.operator, "state": columns.schema.name}
     options["partitions"] = str(partitions or parallelism_of(spark))
     options["pushdown"] = str(pushdown).lower()
-    values = None if key is None else _key_values(columns, key)
+    values = None if key is ALL_KEYS else _key_values(columns, key)
     if values is not None:
         options["key_group"] = str(view.groups_of([values])[0])
     prepare(spark)
@@ -155,7 +157,7 @@ def _key_values(columns: StateColumns, key: Any) -> tuple[Any, ...]:
     if isinstance(key, Mapping):
         if set(key) != set(names):
             raise GraphError(f"{columns.label}: key={key!r} must give just {names}.")
-        key = tuple(key[name] for name in names)
+        return tuple(_in_utc(key[name]) for name in names)
     values = key if isinstance(key, tuple) and len(names) > 1 else (key,)
     if len(values) != len(names):
         raise GraphError(f"{columns.label}: key={key!r} must give a value for each of {names}.")

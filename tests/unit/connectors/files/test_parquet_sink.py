@@ -15,10 +15,11 @@ import pytest
 
 import mainstay as ms
 import mainstay.connectors.files.open_part as writing
-from mainstay.connectors import ParquetSink, read_committed
+from mainstay.connectors import ParquetSink, Rows, read_committed
 from mainstay.connectors.files.part_names import attempt_of
 from mainstay.connectors.files.part_writer import Handle
-from mainstay.errors import SinkError, SourceError
+from mainstay.errors import GraphError, SinkError, SourceError
+from mainstay.schema import to_schema
 from tests.sinks import prepare, write
 from tests.unit.connectors.files.parquet_sinks import (
     batch,
@@ -34,6 +35,27 @@ from tests.unit.connectors.files.parquet_sinks import (
 def small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every row is a row group: it is written as soon as what was put off is done."""
     monkeypatch.setattr(writing, "ROW_GROUP_ROWS", 1)
+
+
+@pytest.mark.parametrize(
+    ("schema", "alike"),
+    [
+        ("mf long, n long, Mf long", "'mf' and 'Mf'"),
+        ("k string, s struct<a: long, A: long>", "'a' and 'A'"),
+        ("k string, s array<struct<a: long, A: long>>", "'a' and 'A'"),
+        ("k string, s map<string, struct<a: long, A: long>>", "'a' and 'A'"),
+    ],
+)
+def test_columns_that_differ_only_in_case_are_refused_when_the_job_is_built(
+    path: Path, schema: str, alike: str
+) -> None:
+    stream = ms.Environment(spark="embedded").source(Rows(schema, []), uid="in")
+    with pytest.raises(GraphError, match=f"'out'.*{alike} differ only in case.* Rename one"):
+        stream.sink(ParquetSink(path), uid="out")
+
+
+def test_a_name_may_come_again_in_another_struct(path: Path) -> None:
+    ParquetSink(path).check_schema(to_schema("a long, s struct<A: long, t: struct<S: long>>"))
 
 
 # ---------------------------------------------------------------- writing

@@ -30,6 +30,7 @@ class Counting(Source):
         self.opened: list[tuple[str, Any]] = []
         self.closed: list[str] = []
         self.fails_at: int | None = None
+        self.goes_on = False
 
     def plan(self, seen: frozenset[str]) -> Sequence[Split]:
         return []
@@ -51,7 +52,8 @@ class CountingReader(SplitReader):
         end = min(self.position + self.source.batch_rows, self.split.data)
         batch = pa.record_batch([pa.array(range(self.position, end), pa.int64())], schema=SCHEMA)
         self.position = end
-        return Polled(batch, end, finished=end >= self.split.data)
+        is_over = end >= self.split.data
+        return Polled(batch, end, finished=is_over, goes_on=self.source.goes_on)
 
     def close(self) -> None:
         self.source.closed.append(self.split.id)
@@ -224,6 +226,19 @@ def test_a_finished_split_leaves_the_state(world: Any) -> None:
     subject.assign(TEN)
     subject.read_all()
     assert subject.snapshot() == []
+
+
+def test_a_split_that_goes_on_after_its_end_stays_in_the_state_and_is_read_no_more(
+    world: Any,
+) -> None:
+    source = Counting()
+    source.goes_on = True
+    subject = Subject(world, source)
+    subject.assign(TEN)
+    assert subject.read_all() == list(range(10))
+    assert subject.operator.is_exhausted
+    assert source.closed == ["a"]
+    assert subject.snapshot() == ['{"id": "a", "data": 10, "offset": 10, "skip": 0}']
 
 
 def test_the_state_is_the_offset_of_the_last_poll_and_the_rows_emitted_since(world: Any) -> None:
