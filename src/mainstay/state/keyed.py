@@ -27,7 +27,7 @@ _WHO_HAS_A_KEY = (
 
 
 class NoKey:
-    """Stands where there is no key. Looking anything up by it says so, at no cost elsewhere."""
+    """Stands where there is no key. Whatever is done with it says so, at no cost elsewhere."""
 
     def __hash__(self) -> int:
         raise MainstayError(
@@ -35,6 +35,16 @@ class NoKey:
             "batches uses get_many and put_many. Keep what belongs to no key in an "
             "OperatorListState."
         )
+
+    def _refuse(self, *_: Any) -> NoReturn:
+        raise MainstayError(
+            f"ctx.key was used where there is no key: {_WHO_HAS_A_KEY}, nor has a stream without "
+            "key_by(). A function over batches finds the keys in batch.keys; elsewhere use "
+            "key_by() with a KeyedProcess."
+        )
+
+    __repr__ = __str__ = __format__ = __bool__ = __eq__ = __len__ = __iter__ = _refuse
+    __getattr__ = __getitem__ = __add__ = __radd__ = __mod__ = __lt__ = __gt__ = _refuse
 
 
 class NoNamespace:
@@ -278,14 +288,6 @@ def frozen_elements(info: StateInfo, values: Iterable[Any]) -> list[Any]:
 def named(info: StateInfo, error: StateTypeError, what: str = "") -> StateTypeError:
     """The error of a type, which knows the value, with the name of the state."""
     return StateTypeError(f"state {info.name!r}: {what}{error}")
-
-
-def no_key_to_read() -> NoReturn:
-    raise MainstayError(
-        f"ctx.key was read where there is no key: {_WHO_HAS_A_KEY}, nor has a stream without "
-        "key_by(). A function over batches finds the keys in batch.keys; elsewhere use key_by() "
-        "with a KeyedProcess."
-    )
 
 
 def _no_clock() -> NoReturn:
