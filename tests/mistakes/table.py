@@ -227,7 +227,7 @@ SPELLING = (
         "a misspelt state",
         _setting('state="rokcsdb"'),
         "state='rokcsdb' is unknown. Use \"heap\" for state in memory, or ms.RocksDB(...) for "
-        "state beyond it.",
+        "state beyond it, or ms.Postgres(dsn) for state in a database.",
         "One of those ([backends](backends.md)).",
     ),
     Mistake(

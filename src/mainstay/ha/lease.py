@@ -191,8 +191,8 @@ class _Campaign(threading.Thread):
         self._beats += 1
         self._storage.write(beat_path(self._number), str(self._beats).encode())
         # A renewal counts only if nobody had taken the next number by then. Where somebody has
-        # deleted the leases, others would take a low one.
-        if self._newest_number() != self._number:
+        # deleted the leases, others take a low one, which may be this one again.
+        if self._newest_number() != self._number or self._owner(self._number)[0] != self._token:
             tenure.end()
         else:
             self.told.renewed(begun_at, self._clock())
