@@ -70,6 +70,10 @@ class PostgresStore:
                     self._tables.make(connection, tables, state)
             self._known[tables] = self._tables.known(connection, tables)
 
+    def check_fence(self, tables: TableSet, attempt: int) -> None:
+        with self._sessions.transaction() as connection:
+            self._check_fence(connection, tables, attempt)
+
     def _check_fence(self, connection: Any, tables: TableSet, attempt: int) -> None:
         """The first statement of every write. It holds the fence where it is until the commit."""
         query = "SELECT attempt FROM {} WHERE (lineage, uid) = ({}, {}) FOR SHARE"

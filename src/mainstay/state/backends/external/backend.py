@@ -94,7 +94,7 @@ class ExternalBackend(BackendOverTables):
         """Have rows read from the database. Before, there are none of this subtask in it."""
         self._is_attached = True
         for table in self.tables.values():
-            table.database = RemoteTable(self.store, self.set, table, self.place.groups)
+            table.database = RemoteTable(self.store, self.set, table, self.place)
 
     # ------------------------------------------------------------ on the loop
 

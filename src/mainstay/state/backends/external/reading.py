@@ -6,24 +6,33 @@ cell comes from. What was not is read at once, which the loop waits for; it is c
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import Any
+from typing import Any, TypeVar
 
+from mainstay.errors import MainstayError
 from mainstay.state.backends.cached.lists import GENERATION
+from mainstay.state.backends.contract import Place
 from mainstay.state.backends.external.changes import key_of, row_key_of
-from mainstay.state.backends.external.store import PART, Store, Stored, TableSet, patiently
-from mainstay.state.keygroups import KeyGroupRange
+from mainstay.state.backends.external.store import (
+    PART,
+    Store,
+    StoreAwayError,
+    Stored,
+    TableSet,
+    patiently,
+)
 
+Found = TypeVar("Found")
 Rows = Mapping[bytes, list[tuple[bytes, bytes]]]
 
 
 class RemoteTable:
     """The rows of one state in the key-groups of one subtask; see ``cached.stored_rows``."""
 
-    def __init__(self, store: Store, tables: TableSet, table: Any, groups: KeyGroupRange) -> None:
+    def __init__(self, store: Store, tables: TableSet, table: Any, place: Place) -> None:
         self.tables = tables
-        self._store, self._groups = store, groups
+        self._store, self._groups, self._attempt = store, place.groups, place.attempt
         self._state: str = table.info.name
         self._kind: str = table.info.kind.stored_as
         self._divided = table.rows.entry_cell
@@ -38,7 +47,17 @@ class RemoteTable:
 
     def read(self, keys: Sequence[bytes]) -> Rows:
         """What the database has at these ``k``. Runs in the background."""
-        return self._store.read(self.tables, self._state, sorted(set(keys)))
+        return self._asked(lambda: self._store.read(self.tables, self._state, sorted(set(keys))))
+
+    def _asked(self, read: Callable[[], Found]) -> Found:
+        """What is read. Tables go when a later attempt has made them anew: this one is to stop."""
+        try:
+            return read()
+        except StoreAwayError:
+            raise
+        except MainstayError:
+            self._store.check_fence(self.tables, self._attempt)
+            raise
 
     def hand_over(self, keys: Iterable[bytes], rows: Rows) -> None:
         """What was read is what the next reads of these keys find."""
@@ -69,7 +88,9 @@ class RemoteTable:
         if k in self._known:
             return dict(self._ready.get(k, ())).get(s)
         self.single_reads += 1
-        return patiently(lambda: self._store.read_entry(self.tables, self._state, k, s))
+        return self._asked(
+            lambda: patiently(lambda: self._store.read_entry(self.tables, self._state, k, s))
+        )
 
     def _cell(self, rows: Sequence[tuple[bytes, bytes]]) -> bytes:
         if self._kind != "list":

@@ -164,6 +164,9 @@ class Store(Protocol):
         that an epoch names are not there at all.
         """
 
+    def check_fence(self, tables: TableSet, attempt: int) -> None:
+        """Raise ``FencedError`` unless this attempt is the one that was admitted last."""
+
     def applied(self, tables: TableSet, groups: KeyGroupRange) -> list[Applied]:
         """The rows of the ledger that have some of these key-groups."""
 
