@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -48,8 +49,16 @@ def test_a_moment_that_few_seeds_come_by_is_survived(case: Callable[[], None]) -
     case()
 
 
+RARE = ("the database moves on while a savepoint reads it", "the ledger is forgotten too early")
+"""Bugs that take many seeds to notice: they are looked for in the soak."""
+
+
+def _param(name: str) -> Any:
+    return pytest.param(name, marks=pytest.mark.soak) if name in RARE else name
+
+
 @pytest.mark.mutation
-@pytest.mark.parametrize("name", sorted(MUTATIONS))
+@pytest.mark.parametrize("name", [_param(name) for name in sorted(MUTATIONS)])
 def test_a_bug_planted_in_the_external_backend_is_caught(name: str) -> None:
     with MUTATIONS[name]():
         if name in BUILT:
