@@ -27,6 +27,7 @@ PATIENCE_S = 60.0
 JARS = ("zookeeper-3*", "zookeeper-jute-*", "slf4j-api-*", "metrics-core-*", "snappy-java-*")
 TICK_MS = 500
 """A session is at least two of these."""
+LONGEST_SESSION_MS = 60_000
 
 
 def why_not() -> str | None:
@@ -96,6 +97,7 @@ class ZooKeeperServers:
             "clientPortAddress": "127.0.0.1",
             "admin.enableServer": "false",
             "tickTime": str(TICK_MS),
+            "maxSessionTimeout": str(LONGEST_SESSION_MS),
             "4lw.commands.whitelist": "ruok,srvr",
         }
         if len(self._ports) > 1:

@@ -37,6 +37,7 @@ def go_on(backend: ExternalBackend, start: Restore) -> None:
     backend.unapplied.restored(
         max((each.epoch for each in known), default=0),
         max((each.number for each in known), default=0),
+        applied,
     )
     for ref in start.chain:
         if not is_external(ref):

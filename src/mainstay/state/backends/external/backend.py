@@ -214,7 +214,8 @@ class ExternalBackend(BackendOverTables):
         return described.save(storage, path_of, id, groups, rows)
 
     def _descriptor(self, at: Position) -> Descriptor:
-        return descriptor_of(self.store, self.set, self.states, at.epoch, at.number)
+        runs = self.unapplied.reached.runs(self.place.groups)
+        return descriptor_of(self.store, self.set, self.states, at.epoch, at.number, runs)
 
     def _applying(self, pending: Pending) -> Work:
         forget_up_to = self.unapplied.forgettable(pending)

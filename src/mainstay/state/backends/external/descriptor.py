@@ -25,6 +25,7 @@ from mainstay.state.backends.cached.shapes import TABLES
 from mainstay.state.backends.cached.writing import read_rows
 from mainstay.state.backends.contract import PathOf
 from mainstay.state.backends.external.changes import row_key_of
+from mainstay.state.backends.external.reached import Reached, Run
 from mainstay.state.backends.external.store import (
     GROUP,
     PART,
@@ -77,6 +78,8 @@ class Descriptor:
     epoch: int
     number: int
     states: tuple[StateColumns, ...]
+    reached: tuple[Run, ...] = ()
+    """How far the ledger had come by then, by key-groups."""
 
     @property
     def tables(self) -> TableSet:
@@ -102,7 +105,8 @@ class Descriptor:
                 f"reads formats up to {DESCRIPTOR_FORMAT}. Restore it with a newer version."
             )
         states = tuple(StateColumns(**each) for each in document.pop("states"))
-        return Descriptor(states=states, **document)
+        reached = tuple(tuple(run) for run in document.pop("reached", ()))
+        return Descriptor(states=states, reached=reached, **document)
 
     def opened(self) -> Store:
         """The database that it names."""
@@ -143,8 +147,7 @@ def check_not_ahead(
 
 def check_not_behind(found: Descriptor, groups: KeyGroupRange, applied: Sequence[Applied]) -> None:
     """Refuse a database that lacks what it had when a base was made: it was set back."""
-    there = [row.number for row in applied if any(group in groups for group in row.groups)]
-    if found.epoch and max(there, default=0) < found.number:
+    if Reached(applied).lacks(found.reached, groups):
         raise RestoreError(
             f"the {found.tables} is in {found.store}, which has lost what it had acknowledged up "
             f"to epoch {found.epoch}: was it restored from a copy, or did a replica take over? "
@@ -210,11 +213,15 @@ def _local_rows(rows: Iterator[Stored], kind: str, number: int) -> Iterator[tupl
 
 
 def descriptor_of(
-    store: Store, tables: TableSet, states: Sequence[StateColumns], epoch: int, number: int
+    store: Store,
+    tables: TableSet,
+    states: Sequence[StateColumns],
+    epoch: int,
+    number: int,
+    reached: tuple[Run, ...],
 ) -> Descriptor:
-    return Descriptor(
-        store.name, tables.lineage, tables.uid, tables.making, epoch, number, tuple(states)
-    )
+    names = (store.name, tables.lineage, tables.uid, tables.making)
+    return Descriptor(*names, epoch, number, tuple(states), reached)
 
 
 def is_external(ref: SegmentRef) -> bool:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from mainstay.snapshot.manifest import SegmentRef
 from mainstay.snapshot.statefile import StateTable
+from mainstay.state.backends.external.reached import Reached
 from mainstay.state.backends.external.store import Applied, uncovered
 from mainstay.state.keygroups import KeyGroupRange
 
@@ -51,6 +52,7 @@ class Unapplied:
         self._number = 0
         self._committed = 0
         self.position = Position(0, 0)
+        self.reached = Reached()
         self._asked: int | None = None
         """The epoch up to which the ledger is in a base that was asked for."""
         self._base: tuple[int, int] | None = None
@@ -75,9 +77,10 @@ class Unapplied:
 
     # ------------------------------------------------------------ what happens
 
-    def restored(self, epoch: int, number: int) -> None:
-        """The database has everything up to this."""
+    def restored(self, epoch: int, number: int, applied: Sequence[Applied] = ()) -> None:
+        """The database has everything up to this, and these rows in its ledger."""
         self.position = Position(epoch, number)
+        self.reached = Reached(applied)
         self._number = number
 
     def add(self, segment: str, size_bytes: int, groups: KeyGroupRange) -> Pending:
@@ -114,6 +117,7 @@ class Unapplied:
         assert pending.epoch is not None
         self._waiting.popleft()
         self.position = Position(max(self.position.epoch, pending.epoch), pending.number)
+        self.reached.note(pending.groups, pending.number)
 
     # ------------------------------------------------------------ the ledger
 

@@ -15,6 +15,7 @@ from mainstay.state.backends.external.descriptor import (
     check_not_behind,
 )
 from mainstay.state.backends.external.ledger import NOTHING, Unapplied
+from mainstay.state.backends.external.reached import Reached
 from mainstay.state.backends.external.store import (
     Applied,
     StateChanges,
@@ -144,7 +145,28 @@ def test_a_chain_that_lacks_what_was_applied_is_refused() -> None:
 
 
 def test_a_database_that_was_set_back_is_refused() -> None:
-    found = Descriptor("db", "job", "totals", "", 4, 7, ())
+    found = Descriptor("db", "job", "totals", "", 4, 7, (), ((0, 9, 7),))
     check_not_behind(found, ALL, [row("e4", 4, number=7)])
     with pytest.raises(RestoreError, match="has lost what it had acknowledged up to epoch 4"):
         check_not_behind(found, ALL, [row("e3", 3, number=6)])
+
+
+def test_key_groups_without_a_row_of_the_ledger_are_not_taken_for_lost_ones() -> None:
+    """A base of several subtasks' key-groups, of which one had no rows, was refused when a rescale
+    gave its groups to a subtask of their own."""
+    unapplied = Unapplied()
+    unapplied.restored(4, 8, [row("e4", 4, 0, 4, number=8)])
+    assert unapplied.reached.runs(ALL) == ((0, 4, 8),)
+    found = Descriptor("db", "job", "totals", "", 4, 8, (), unapplied.reached.runs(ALL))
+    check_not_behind(found, KeyGroupRange(5, 9), [])
+    check_not_behind(found, KeyGroupRange(3, 9), [row("e4", 4, 0, 4, number=8)])
+    with pytest.raises(RestoreError, match="has lost"):
+        check_not_behind(found, KeyGroupRange(4, 9), [])
+
+
+def test_what_was_reached_is_said_in_runs_of_key_groups() -> None:
+    reached = Reached([row("a", 1, 0, 2, number=3), row("b", 1, 3, 4, number=3)])
+    reached.note(KeyGroupRange(6, 9), 5)
+    reached.note(KeyGroupRange(8, 8), 4)
+    assert reached.runs(ALL) == ((0, 4, 3), (6, 9, 5))
+    assert reached.runs(KeyGroupRange(2, 6)) == ((2, 4, 3), (6, 6, 5))
