@@ -9,6 +9,7 @@ from mainstay.runtime.messages import Attempt
 from mainstay.runtime.spec import JobSpec, Partitioning, Tuning
 from mainstay.runtime.upgrading import StoredAs
 from mainstay.snapshot.manifest import OperatorUnits, SegmentRef
+from mainstay.snapshot.since import NOTHING_YET, Since
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,5 +57,9 @@ class Deployment:
     lineage: str
     restored: Restored = field(default_factory=dict)
     tuning: Tuning = field(default_factory=Tuning)
+    since: Since = NOTHING_YET
+    """The epoch of the job's own that it starts from."""
+    retain: int = 1
+    """How many complete epochs are kept."""
     is_held: bool = False
     """Whether sources read nothing: the job is about to halt with what it starts from."""

@@ -13,6 +13,7 @@ import pyarrow as pa
 from mainstay.errors import MainstayError, ProtocolError, StateTypeError
 from mainstay.snapshot.layout import operator_file_path, safe_name, segment_path
 from mainstay.snapshot.manifest import SegmentRef
+from mainstay.snapshot.since import NOTHING_YET, Since
 from mainstay.snapshot.statefile import StateTable
 from mainstay.snapshot.statewriter import EncodedFile, StateFileWriter
 from mainstay.snapshot.storage import Storage
@@ -45,6 +46,8 @@ class Owner:
     groups: KeyGroupRange
     max_parallelism: int
     lineage: str = ""
+    since: Since = NOTHING_YET
+    retain: int = 1
 
     @property
     def prefix(self) -> str:
@@ -88,6 +91,8 @@ class KeyedSubtask:
                 owner.uid,
                 owner.lineage,
                 owner.attempt,
+                owner.since,
+                owner.retain,
             )
         )
         self._spills = 0

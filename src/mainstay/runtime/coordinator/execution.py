@@ -83,9 +83,17 @@ class Execution:
         is_held = self._requests.begun(self.attempt, start.manifest)
         pinned = self._requests.savepoints.pinned()
         self._housekeeping.sweep(number, self._claims.history, pinned)
-        self._cluster.launch(
-            Deployment(job, number, begin.lineage, start.plan.states, options.tuning, is_held)
+        deployment = Deployment(
+            job,
+            number,
+            begin.lineage,
+            start.plan.states,
+            options.tuning,
+            start.since,
+            options.snapshots.retain,
+            is_held,
         )
+        self._cluster.launch(deployment)
 
     # ------------------------------------------------------------ the course
 

@@ -23,6 +23,7 @@ from mainstay.runtime.ports import Ports
 from mainstay.runtime.spec import JobSpec
 from mainstay.snapshot.history import Begin, Ended, EpochCommitted, History
 from mainstay.snapshot.manifest import Manifest
+from mainstay.snapshot.since import NOTHING_YET, Since
 from mainstay.state.keygroups import HASH_ID
 
 
@@ -38,6 +39,13 @@ class Start:
     origin: str | None
     plan: RestorePlan
     job: JobSpec
+
+    @property
+    def since(self) -> Since:
+        """The epoch of its own that the job goes on from."""
+        if self.manifest is None or self.origin is not None:
+            return NOTHING_YET
+        return Since(self.manifest.epoch, self.manifest.attempt)
 
     def begin(self, leader: str, options: JobOptions, used: int, at: float) -> Begin:
         """What an attempt that starts from this says in the log; ``used`` epochs are not free."""

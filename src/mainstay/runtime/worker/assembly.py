@@ -35,6 +35,7 @@ from mainstay.runtime.worker.routing import Router
 from mainstay.runtime.worker.slices import SliceSize
 from mainstay.runtime.worker.task import Task
 from mainstay.snapshot.operator_files import OperatorFiles
+from mainstay.snapshot.since import Since
 from mainstay.state.keygroups import range_of
 from mainstay.state.subtask import Owner
 
@@ -46,6 +47,8 @@ class Assembler:
     job: JobSpec
     attempt: Attempt
     lineage: str
+    since: Since
+    retain: int
     worker: int
     ports: Ports
     tuning: Tuning
@@ -71,7 +74,16 @@ class Assembler:
     def _member(self, spec: TaskSpec, number: int) -> Member:
         operator, most = spec.operators[number], self.job.max_parallelism
         groups = range_of(self.worker, spec.parallelism, most)
-        owner = Owner(operator.uid, self.worker, self.attempt, groups, most, self.lineage)
+        owner = Owner(
+            operator.uid,
+            self.worker,
+            self.attempt,
+            groups,
+            most,
+            self.lineage,
+            self.since,
+            self.retain,
+        )
         return Member(operator, owner, spec.parallelism, self.job.backend, self.ports.clock)
 
     def _gate(self, spec: TaskSpec) -> Gate:

@@ -52,6 +52,8 @@ class Worker:
             deployment.job,
             deployment.attempt,
             deployment.lineage,
+            deployment.since,
+            deployment.retain,
             number,
             ports,
             deployment.tuning,

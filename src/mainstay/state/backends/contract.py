@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 from mainstay.snapshot.manifest import SegmentRef
+from mainstay.snapshot.since import NOTHING_YET, Since
 from mainstay.snapshot.statefile import StateTable
 from mainstay.snapshot.storage import Storage
 from mainstay.state.info import StateInfo
@@ -89,6 +90,10 @@ class Place:
     lineage: str = ""
     attempt: int = 0
     """Whose state it is, where backends keep it in a place that outlives attempts."""
+    since: Since = NOTHING_YET
+    """The epoch of the job's own that the attempt starts from."""
+    retain: int = 1
+    """How many complete epochs may be asked for later."""
 
 
 class KeyedBackend(Protocol):

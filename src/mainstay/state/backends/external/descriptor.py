@@ -212,17 +212,5 @@ def _local_rows(rows: Iterator[Stored], kind: str, number: int) -> Iterator[tupl
             yield from ((row_key, cell) for _, _, cell in some)
 
 
-def descriptor_of(
-    store: Store,
-    tables: TableSet,
-    states: Sequence[StateColumns],
-    epoch: int,
-    number: int,
-    reached: tuple[Run, ...],
-) -> Descriptor:
-    names = (store.name, tables.lineage, tables.uid, tables.making)
-    return Descriptor(*names, epoch, number, tuple(states), reached)
-
-
 def is_external(ref: SegmentRef) -> bool:
     return ref.format == EXTERNAL

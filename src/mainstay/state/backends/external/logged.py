@@ -1,0 +1,128 @@
+"""How changes come into the database, after their commit: the protocol ``logged``.
+
+The segments in the snapshot storage are the write-ahead log. A segment of a *committed* epoch is
+applied in the background, in the order of the chain, in one transaction with its row of the
+ledger. A database that is away holds nothing up until memory is full.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from mainstay.errors import FencedError, MainstayError
+from mainstay.snapshot.manifest import SegmentRef
+from mainstay.state.backends.contract import Base, Work
+from mainstay.state.backends.external.descriptor import Descriptor, check_not_ahead
+from mainstay.state.backends.external.ledger import NOTHING, Pending, Unapplied
+from mainstay.state.backends.external.own_tables import OwnTables
+from mainstay.state.backends.external.store import StoreAwayError, patiently
+
+
+class Logged:
+    """Brings the segments of one subtask to its database. ``on_applied`` hears of each.
+
+    One segment is under way at a time, in the background.
+    """
+
+    def __init__(self, own: OwnTables, on_applied: Callable[[int], None]) -> None:
+        self.own = own
+        self.unapplied = Unapplied()
+        self.trouble: Exception | None = None
+        self._on_applied = on_applied
+        self._is_applying = self._is_ended = False
+        self._broken: Exception | None = None
+        self._wanted: deque[tuple[Base, Descriptor]] = deque()
+
+    # ------------------------------------------------------------ what happens
+
+    def on_complete(self, epoch: int) -> None:
+        self.unapplied.committed(epoch)
+
+    def failed(self, error: Exception) -> None:
+        """A read or a write failed."""
+        if isinstance(error, StoreAwayError):
+            # Nobody tells when it is back: what was asked is asked again.
+            self.trouble = error
+        else:
+            self._broken = error
+
+    # ------------------------------------------------------------ in the background
+
+    @property
+    def is_busy(self) -> bool:
+        return self._is_applying or self.unapplied.next() is not None
+
+    def next_work(self) -> Work | None:
+        """A base that is wanted, or the next segment for the database."""
+        if self._broken is not None:
+            raise MainstayError(f"{self.own.store.name}: {self._broken}") from self._broken
+        if self._wanted:
+            return self._describing(*self._wanted.popleft())
+        pending = None if self._is_applying else self.unapplied.next()
+        return None if pending is None else self._applying(pending)
+
+    def _applying(self, pending: Pending) -> Work:
+        forget_up_to = self.unapplied.forgettable(pending)
+
+        def done(_: Any) -> None:
+            if self._is_ended:
+                return
+            self._is_applying = False
+            self.trouble = None
+            self._applied(pending)
+
+        def failed(error: Exception) -> None:
+            self._is_applying = False
+            self.failed(error)
+
+        self._is_applying = True
+        return Work(lambda: self.apply(pending, forget_up_to), done, failed)
+
+    def _applied(self, pending: Pending) -> None:
+        self.unapplied.applied(pending)
+        self._on_applied(pending.number)
+
+    def apply(self, pending: Pending, forget_up_to: int) -> None:
+        """Apply a segment. Runs in the background; again, where its outcome is not known."""
+        self.admit()
+        self.own.apply(pending, forget_up_to)
+
+    def admit(self) -> None:
+        """Begin with tables that are empty, before the first write into them."""
+        if not self.own.is_admitted:
+            self.own.fence()
+            check_not_ahead(self.own.set, self.own.place.groups, (), {}, self.own.applied())
+
+    def end(self) -> None:
+        """Apply what is committed, so that others find it. Where the database is away, or listens
+        to somebody else by now, the next attempt does."""
+        self._is_ended = True
+        try:
+            # What is under way is done again, and finds itself done.
+            while (pending := self.unapplied.next()) is not None:
+                patiently(partial(self.apply, pending, NOTHING))
+                self.unapplied.applied(pending)
+        except (StoreAwayError, FencedError) as error:
+            self.trouble = error
+
+    # ------------------------------------------------------------ bases
+
+    def begin_base(self, base: Base) -> None:
+        """What a run of applied segments comes to is in the database."""
+        self._wanted.append((base, self.described()))
+
+    def described(self) -> Descriptor:
+        at, groups = self.unapplied.position, self.own.place.groups
+        return self.own.describe(at.epoch, at.number, self.unapplied.reached.runs(groups))
+
+    def _describing(self, base: Base, described: Descriptor) -> Work:
+        def done(ref: SegmentRef) -> None:
+            base.stored(ref)
+            self.unapplied.base_stored(described.epoch)
+
+        return Work(
+            lambda: self.own.save(described, base.storage, base.path_of, base.id), done, base.failed
+        )

@@ -1,0 +1,60 @@
+"""The tables of one subtask's operator in a database, and the attempt that may write them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mainstay.snapshot.manifest import SegmentRef
+from mainstay.snapshot.storage import Storage
+from mainstay.state.backends.contract import PathOf, Place
+from mainstay.state.backends.external.changes import changes_in
+from mainstay.state.backends.external.descriptor import Descriptor
+from mainstay.state.backends.external.ledger import Pending
+from mainstay.state.backends.external.reached import Run
+from mainstay.state.backends.external.store import Applied, StateColumns, Store, TableSet
+from mainstay.state.backends.tables import Tables
+
+
+class OwnTables:
+    """Which tables they are, and what this attempt does with them. Any thread may call it."""
+
+    def __init__(
+        self, store: Store, place: Place, tables: Tables, states: Sequence[StateColumns]
+    ) -> None:
+        self.store, self.place = store, place
+        self.set = TableSet(place.lineage, place.uid)
+        self.is_admitted = False
+        self._tables, self._states = tables, states
+
+    def use(self, tables: TableSet, *, is_known: bool) -> None:
+        """Go on with tables, which older attempts are kept from."""
+        self.set = tables
+        self.fence(is_known=is_known)
+
+    def fence(self, *, is_known: bool = False) -> None:
+        self.store.fence(self.set, self.place.attempt, self._states, is_known=is_known)
+        self.is_admitted = True
+
+    def applied(self) -> list[Applied]:
+        """The rows of the ledger with key-groups of this subtask."""
+        return self.store.applied(self.set, self.place.groups)
+
+    def apply(self, pending: Pending, forget_up_to: int) -> None:
+        """Apply a segment, with its row of the ledger."""
+        assert pending.tables is not None
+        assert pending.epoch is not None
+        changes = changes_in(self._tables, pending.tables, pending.number)
+        segment = Applied(pending.segment, pending.epoch, pending.number, pending.groups)
+        self.store.apply(self.set, self.place.attempt, segment, changes, forget_up_to)
+
+    def describe(self, epoch: int, number: int, reached: tuple[Run, ...]) -> Descriptor:
+        """What is in the tables up to a segment."""
+        tables = self.set
+        names = (self.store.name, tables.lineage, tables.uid, tables.making)
+        return Descriptor(*names, epoch, number, tuple(self._states), reached)
+
+    def save(self, described: Descriptor, storage: Storage, path_of: PathOf, id: str) -> SegmentRef:
+        """Store a descriptor as a base."""
+        groups, most = self.place.groups, self.place.max_parallelism
+        rows = self.store.rows(self.set) * len(groups) // most
+        return described.save(storage, path_of, id, groups, rows)
