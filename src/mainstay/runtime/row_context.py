@@ -6,40 +6,47 @@ watermark when event time moves on; handles of keyed state read the key from it.
 
 from __future__ import annotations
 
+import dis
+import linecache
 from datetime import datetime, timedelta, timezone
-from operator import attrgetter
-from typing import Any, NoReturn
+from pathlib import Path
+from typing import Any
 
 from mainstay.errors import MainstayError
 from mainstay.spelling import did_you_mean
-from mainstay.state.keyed import KeyContext
+from mainstay.state.keyed import NO_KEY, KeyContext
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
-
-
-def _refuse_key(_: Any, key: Any) -> NoReturn:
-    raise MainstayError(
-        "ctx.key cannot be assigned: a row is already where the state of its own key is, and "
-        "the state of another key may be in another subtask. Give the key that you want to "
-        'key_by, as a function of the row: key_by(lambda row: row.name.lower(), "string").'
-    )
 
 
 class ProcessContext(KeyContext):
     """What a function of the job's author learns about the row it is called for."""
 
-    __slots__ = ("parallelism", "subtask", "uid", "watermark_us")
+    __slots__ = ("key", "parallelism", "subtask", "uid", "watermark_us")
 
     def __init__(self, uid: str, subtask: int, parallelism: int) -> None:
         super().__init__()
+        # Apart from current_key, by which state goes, so that whoever assigns it redirects
+        # nothing. A property would cost a twentieth of what a row does.
+        self.key: Any = NO_KEY
         self.uid = uid
         self.subtask = subtask
         self.parallelism = parallelism
         self.watermark_us: int | None = None
 
-    # Apart from current_key, so that only an operator sets the key. The getter is written in C: a
-    # function of Python would cost a tenth of what a row does.
-    key = property(attrgetter("current_key"), _refuse_key, doc="The key of the current row.")
+    def leave(self) -> None:
+        """There is no current row: what is called between slices must not find the last key."""
+        self.key = self.current_key = NO_KEY
+
+    def check_key(self, method: Any) -> None:
+        """Refuse a method that has assigned the key of the current row."""
+        if self.key is not self.current_key:
+            raise MainstayError(
+                f"ctx.key cannot be assigned{_assignment_in(method)}: a row is already where the "
+                "state of its own key is, and the state of another key may be in another subtask. "
+                "Give the key that you want to key_by, as a function of the row: "
+                'key_by(lambda row: row.name.lower(), "string").'
+            )
 
     @property
     def watermark(self) -> datetime | None:
@@ -47,6 +54,20 @@ class ProcessContext(KeyContext):
         if self.watermark_us is None:
             return None
         return _EPOCH + timedelta(microseconds=self.watermark_us)
+
+
+def _assignment_in(method: Any) -> str:
+    """Where a method assigns the key, as far as its own code says."""
+    code = getattr(method, "__code__", None)
+    if code is None:
+        return ""
+    starts, line = dict(dis.findlinestarts(code)), 0
+    for each in dis.get_instructions(code):
+        line = starts.get(each.offset) or line
+        if each.opname == "STORE_ATTR" and each.argval == "key":
+            file = code.co_filename
+            return f" ({Path(file).name}:{line}: {linecache.getline(file, line).strip()})"
+    return ""
 
 
 def meant_of_ctx(error: BaseException) -> str:

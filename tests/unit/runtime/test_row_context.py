@@ -102,6 +102,26 @@ def test_using_the_key_where_there_is_none_is_an_error_that_says_so(function: An
 
 
 def test_a_key_that_is_null_is_a_key() -> None:
+    class Named(ms.KeyedProcess):
+        def process(self, row: Any, ctx: Any) -> Any:
+            yield str(ctx.key), row.n
+
+    def build(env: ms.Environment) -> None:
+        keyed = env.source(rows(SCHEMA, [(None, 1), ("a", 2)]), uid="in").key_by("k")
+        keyed.process(Named(), SCHEMA, uid="f").sink(Memory(), uid="out")
+
+    assert sorted(run(build, parallelism=1).output("out")) == [("None", 1), ("a", 2)]
+
+
+def test_an_assigned_key_redirects_no_state() -> None:
     ctx = ProcessContext("f", 0, 1)
-    ctx.current_key = None
-    assert ctx.key is None
+    ctx.key = ctx.current_key = "a"
+    ctx.check_key(Normalising.process)
+    ctx.key = "b"
+    assert ctx.current_key == "a"
+    with pytest.raises(
+        MainstayError, match=r"cannot be assigned \(test_row_context.py:\d+: ctx.key ="
+    ):
+        ctx.check_key(Normalising.process)
+    ctx.leave()
+    ctx.check_key(Normalising.process)

@@ -129,8 +129,7 @@ class KeyedRows(KeyedFunction):
         except BaseException as error:
             raise user_error(self.context, error) from error
         finally:
-            # What is called between slices must not find the last row's key.
-            self._ctx.current_key = NO_KEY
+            self._ctx.leave()
         self.emit_rows(out, self._function.process)
 
 
@@ -170,7 +169,7 @@ class CoKeyedRows(KeyedFunction):
         except BaseException as error:
             raise user_error(self.context, error) from error
         finally:
-            self._ctx.current_key = NO_KEY
+            self._ctx.leave()
         self.emit_rows(out, method)
 
 
@@ -184,16 +183,20 @@ def run_rows(
     out: list[Any] = []
     if inspect.isgeneratorfunction(method):
         extend = out.extend
-        for ctx.current_key, row in zip(keys, rows, strict=False):
+        for key, row in zip(keys, rows, strict=False):
+            ctx.key = ctx.current_key = key
             extend(method(row, ctx))
+        ctx.check_key(method)
         return out
     append = out.append
-    for ctx.current_key, row in zip(keys, rows, strict=False):
+    for key, row in zip(keys, rows, strict=False):
+        ctx.key = ctx.current_key = key
         result = method(row, ctx)
         if result.__class__ is tuple:
             append(result)
         elif result is not None:
             collect(result, out)
+    ctx.check_key(method)
     return out
 
 
@@ -237,7 +240,7 @@ class KeyedBatches(KeyedFunction):
         return self.ahead_of(self._reader, batch)
 
     def process(self, batch: pa.RecordBatch, port: int) -> None:
-        self._ctx.current_key = NO_KEY
+        self._ctx.leave()
         try:
             result = self._function.process(self._grouped(batch), self._ctx)
             if isinstance(result, pa.RecordBatch):
