@@ -26,8 +26,8 @@ class ProcessContext(KeyContext):
 
     def __init__(self, uid: str, subtask: int, parallelism: int) -> None:
         super().__init__()
-        # Apart from current_key, by which state goes, so that whoever assigns it redirects
-        # nothing. A property would cost a twentieth of what a row does.
+        # Apart from current_key, by which state goes, so that assigning it redirects nothing. A
+        # property would cost a twentieth of what a row does.
         self.key: Any = NO_KEY
         self.uid = uid
         self.subtask = subtask
