@@ -13,6 +13,8 @@ from mainstay.api.options import Restart, Snapshots
 from mainstay.api.stream import Stream
 from mainstay.api.watermark import Watermark
 from mainstay.connectors.postgres.states.settings import Postgres
+from mainstay.inspect.answers import Answer, Moment
+from mainstay.inspect.connection import Connection, connect
 from mainstay.runtime.coordinator.epochs import EpochRecord
 from mainstay.runtime.coordinator.slowness import Silent
 from mainstay.runtime.messages import Figures, TaskMetrics
@@ -35,9 +37,11 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AggregatingState",
+    "Answer",
     "AttemptRecord",
     "CoKeyedProcess",
     "Column",
+    "Connection",
     "Environment",
     "EpochRecord",
     "EpochStatus",
@@ -51,6 +55,7 @@ __all__ = [
     "ListState",
     "MapState",
     "Migration",
+    "Moment",
     "OperatorListState",
     "Postgres",
     "Problem",
@@ -71,6 +76,7 @@ __all__ = [
     "ZooKeeper",
     "col",
     "collect",
+    "connect",
     "connectors",
     "count",
     "errors",

@@ -60,7 +60,7 @@ def _app() -> Any:
         # An error says what to do; pages of source around it do not.
         pretty_exceptions_enable=False,
     )
-    for add in (_add_options, _add_demo, _add_bench, _add_snapshots):
+    for add in (_add_options, _add_demo, _add_bench, _add_snapshots, _add_query, _add_sql):
         add(app)
     return app
 
@@ -165,6 +165,50 @@ def _add_snapshots(app: Any) -> None:
         request = Request(epoch, verify, orphans, remove_orphans, history, as_json)
         is_sound = run_snapshots(_console(), path, request, confirm)
         raise typer.Exit(0 if is_sound else 1)
+
+
+def _add_query(app: Any) -> None:
+    import typer
+
+    @app.command()  # type: ignore[untyped-decorator]
+    def query(
+        path: str = typer.Argument(
+            help="A job's snapshot directory, or a savepoint: a folder or an s3, gs or az URL."
+        ),
+        state: str | None = typer.Argument(
+            None, help="The state, as operator.state; without it the states are listed."
+        ),
+        key: list[str] | None = typer.Option(  # noqa: B008
+            None, "--key", help="A key; for one of several columns a JSON object. May be repeated."
+        ),
+        epoch: str = typer.Option("latest", "--epoch", help="Any epoch that is kept."),
+        limit: int | None = typer.Option(
+            None, "--limit", min=0, help="Rows that are shown where no key is given; 20."
+        ),
+        as_json: bool = typer.Option(False, "--json", help="Print the answer as a JSON object."),
+    ) -> None:
+        """Look keys up in the committed state of a job, running or not."""
+        from mainstay.survey.asking import run_query
+
+        run_query(_console(), path, state, key or (), epoch=epoch, limit=limit, as_json=as_json)
+
+
+def _add_sql(app: Any) -> None:
+    import typer
+
+    @app.command()  # type: ignore[untyped-decorator]
+    def sql(
+        path: str = typer.Argument(help="A job's snapshot directory, or a savepoint."),
+        statement: str = typer.Argument(
+            help="A SELECT over states, each the table operator.state."
+        ),
+        epoch: str = typer.Option("latest", "--epoch", help="Any epoch that is kept."),
+        as_json: bool = typer.Option(False, "--json", help="Print the rows as a JSON array."),
+    ) -> None:
+        """Run a SELECT over the committed state of a job, running or not."""
+        from mainstay.survey.asking import run_sql
+
+        run_sql(_console(), path, statement, epoch=epoch, as_json=as_json)
 
 
 if __name__ == "__main__":

@@ -148,16 +148,20 @@ class StateView:
             shares = ((s.subtask, s.units.get(self.columns.schema.name)) for s in operator.subtasks)
             found = tuple((number, share.data) for number, share in shares if share is not None)
             return [UnitsSlice(self.columns, found)]
-        name = self.columns.schema.name
-        chains = (task.chain for task in operator.subtasks)
-        refs = [ref for chain in chains for ref in chain if may_hold(ref, operator.uid, name)]
+        refs = self.refs()
         wanted = range(self.manifest.max_parallelism) if groups is None else sorted(set(groups))
         parts = (_clipped(refs, part) for part in self._parts(refs, wanted, least))
         return [
-            StateSlice(self.place, self.manifest.epoch, self.columns, part, self._horizon_us())
+            StateSlice(self.place, self.manifest.epoch, self.columns, part, self.horizon_us())
             for part in parts
             if part
         ]
+
+    def refs(self) -> list[SegmentRef]:
+        """The files that may hold rows of the state, those of a chain oldest first."""
+        operator, name = self.manifest.operators[self.columns.operator], self.columns.schema.name
+        chains = (task.chain for task in operator.subtasks)
+        return [ref for chain in chains for ref in chain if may_hold(ref, operator.uid, name)]
 
     def _parts(
         self, refs: list[SegmentRef], wanted: Sequence[int], least: int
@@ -178,7 +182,11 @@ class StateView:
             stored = checkpoints[number].size_bytes * share if number >= 0 else 0
             yield from _divided(list(group), math.ceil(stored / CHECKPOINT_SLICE_BYTES))
 
-    def _horizon_us(self) -> int | None:
+    def check_kept(self, storage: Storage) -> None:
+        """A job that runs may have retired the epoch since it was chosen: that is no damage."""
+        check_kept(storage, self.place, self.manifest.epoch)
+
+    def horizon_us(self) -> int | None:
         """What was touched before had expired when the epoch was taken."""
         ttl_us = self.columns.schema.ttl_us
         return None if ttl_us is None else int(self.manifest.created_at * 1_000_000) - ttl_us
@@ -240,7 +248,7 @@ class StateSlice:
             parts = [part for ref in self.chain for part in read_segment(storage, ref, name)]
             check_readable(storage, self.chain)
         except DamagedFileError as error:
-            self._check_kept(storage)
+            check_kept(storage, self.place, self.epoch)
             raise DamagedFileError(f"{columns.label} at {self.place!r}: {error}") from error
         if self.horizon_us is not None:
             parts = [without_expired(part, columns.stored_as, self.horizon_us) for part in parts]
@@ -249,13 +257,14 @@ class StateSlice:
             return pa.schema(columns.fields()).empty_table()
         return columns.shown(whole)
 
-    def _check_kept(self, storage: Storage) -> None:
-        """A job that runs may have retired the epoch since it was chosen: that is no damage."""
-        if is_savepoint(storage):
-            return
-        history = read_history(storage)
-        if self.epoch not in kept_epochs(storage, history):
-            raise no_such_epoch(storage, history, self.epoch, f" at {self.place!r}") from None
+
+def check_kept(storage: Storage, place: str, epoch: int) -> None:
+    """Say so where an epoch is kept no more."""
+    if is_savepoint(storage):
+        return
+    history = read_history(storage)
+    if epoch not in kept_epochs(storage, history):
+        raise no_such_epoch(storage, history, epoch, f" at {place!r}") from None
 
 
 @dataclass(frozen=True, slots=True)

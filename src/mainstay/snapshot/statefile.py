@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import zlib
 
+import numpy as np
 import pyarrow as pa
 
 from mainstay.errors import DamagedFileError, RestoreError
@@ -117,6 +118,22 @@ class StateFile:
         first, after = index.row_range(first_group, last_group)
         chunks = index.chunks_over(first, after) if after > first else ()
         groups = index.groups_of(first, after)
+        if not chunks:
+            return StateTable(state, index.schema.empty_table(), groups)
+        rows = pa.concat_tables(self._tables(chunks)).slice(
+            first - chunks[0].first_row, after - first
+        )
+        return StateTable(state, rows, groups)
+
+    def find(self, state: str, group: int, hash: int) -> StateTable:
+        """Rows of a state in a key-group, all of the keys with this hash among them.
+
+        Others of the group may be among them too: a few where the file is sorted by hash, all where
+        it is not.
+        """
+        index = self._index(state)
+        chunks, first, after = index.chunks_with(group, hash)
+        groups = np.full(after - first, group, np.uint16)
         if not chunks:
             return StateTable(state, index.schema.empty_table(), groups)
         rows = pa.concat_tables(self._tables(chunks)).slice(

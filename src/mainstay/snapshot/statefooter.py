@@ -12,6 +12,7 @@ import base64
 import json
 import struct
 import zlib
+from bisect import bisect_left, bisect_right
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -29,6 +30,7 @@ HEADER = struct.pack("<4sI", MAGIC, STATE_FILE_FORMAT)
 TRAILER = struct.Struct("<QII4s")
 
 Groups = npt.NDArray[np.integer[Any]]
+Hashes = npt.NDArray[np.uint32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,8 @@ class StateIndex:
     """One state of the file: ``groups[i]`` begins at row ``starts[i]``; absent groups are left out.
 
     Rows are sorted by key-group, and chunks lie one behind the other in the order of their rows.
+    With ``hashes``, rows are sorted by the hash of their key within a group, and it has that of the
+    first row of each chunk. Files of before have none.
     """
 
     name: str
@@ -55,6 +59,7 @@ class StateIndex:
     chunks: tuple[Chunk, ...]
     groups: Groups
     starts: Groups
+    hashes: Hashes | None = None
 
     @property
     def counts(self) -> Groups:
@@ -72,6 +77,26 @@ class StateIndex:
         """The key-group of each row in a range that begins and ends with whole groups."""
         inside = (self.starts >= first_row) & (self.starts < after_row)
         return np.repeat(self.groups[inside], self.counts[inside])
+
+    def chunks_with(self, group: int, hash: int) -> tuple[tuple[Chunk, ...], int, int]:
+        """The chunks that may have a key of a group, by its hash, and that group's rows in them.
+
+        All chunks of the group where its rows are not sorted.
+        """
+        first, after = self.row_range(group, group)
+        if first == after:
+            return (), 0, 0
+        at = bisect_right(self.chunks, first, key=lambda chunk: chunk.first_row) - 1
+        end = bisect_left(self.chunks, after, key=lambda chunk: chunk.first_row)
+        if self.hashes is not None:
+            # The first chunk may begin with another group; the others begin with a hash of this.
+            within = self.hashes[at + 1 : end]
+            low = int(np.searchsorted(within, hash, side="left"))
+            high = int(np.searchsorted(within, hash, side="right"))
+            at, end = at + low, at + high + 1
+        chunks = self.chunks[at:end]
+        last = chunks[-1].first_row + chunks[-1].rows
+        return chunks, max(first, chunks[0].first_row), min(after, last)
 
     def chunks_over(self, first_row: int, after_row: int) -> tuple[Chunk, ...]:
         """The chunks with a row in this range."""
@@ -124,7 +149,7 @@ def checksum_of(footer: BytesLike) -> str:
 
 
 def _encode_index(index: StateIndex) -> dict[str, Any]:
-    return {
+    document = {
         "name": index.name,
         "schema": _text(index.schema.serialize()),
         "rows": index.rows,
@@ -132,6 +157,9 @@ def _encode_index(index: StateIndex) -> dict[str, Any]:
         "groups": _text(index.groups.astype("<u2")),
         "starts": _text(index.starts.astype("<u8")),
     }
+    if index.hashes is not None:
+        document["hashes"] = _text(index.hashes.astype("<u4"))
+    return document
 
 
 def _decode_index(document: dict[str, Any]) -> StateIndex:
@@ -142,7 +170,12 @@ def _decode_index(document: dict[str, Any]) -> StateIndex:
         chunks=tuple(Chunk(**item) for item in document["chunks"]),
         groups=np.frombuffer(base64.b64decode(document["groups"]), "<u2").astype(np.uint16),
         starts=np.frombuffer(base64.b64decode(document["starts"]), "<u8").astype(np.int64),
+        hashes=_decode_hashes(document.get("hashes")),
     )
+
+
+def _decode_hashes(text: str | None) -> Hashes | None:
+    return None if text is None else np.frombuffer(base64.b64decode(text), "<u4").astype(np.uint32)
 
 
 def _text(data: Any) -> str:

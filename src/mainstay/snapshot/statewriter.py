@@ -24,12 +24,15 @@ from mainstay.snapshot.statefooter import (
     Chunk,
     Footer,
     Groups,
+    Hashes,
     StateIndex,
     checksum_of,
     trailer_for,
 )
 
 _CHUNK_ROWS = 65_536
+_SOUGHT_ROWS = 4096
+"""Rows of a chunk where one key is looked for: few enough to read them all for it."""
 _CHUNK_BYTES = 4 << 20
 Compression = Literal["lz4", "zstd"] | None
 # Sorting copies; a larger table is sorted by parts, each some key-groups, to bound that copy and
@@ -42,18 +45,21 @@ class StateTable:
     """Rows of one state and the key-group of each; within a group, in order of application.
 
     ``repeats`` says that later rows may make many earlier ones useless, so that merging pays.
+    ``hashes`` has part of the hash of each row's key, where rows are sorted by group and by that.
     """
 
     name: str
     table: pa.Table
     groups: Groups
     repeats: bool = False
+    hashes: Hashes | None = None
 
     def in_arrays(self) -> Iterator[StateTable]:
         """The rows in order, in tables of which each fits into arrays; mostly the one it is."""
         for first, after in cut(self.table):
             rows = self.table.slice(first, after - first)
-            yield replace(self, table=rows, groups=self.groups[first:after])
+            hashes = None if self.hashes is None else self.hashes[first:after]
+            yield replace(self, table=rows, groups=self.groups[first:after], hashes=hashes)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -114,6 +120,7 @@ class StateFileWriter:
         chunks: list[Chunk] = []
         groups: list[Groups] = [np.empty(0, np.int64)]
         starts: list[Groups] = [np.empty(0, np.int64)]
+        hashes: list[int] | None = []
         rows = 0
         for piece in pieces:
             self._check(piece, after=int(groups[-1][-1]) if len(groups[-1]) else -1)
@@ -123,20 +130,33 @@ class StateFileWriter:
             if len(present):
                 groups.append(present)
                 starts.append(rows + bounds[present])
-            for chunk in self._write_rows(piece.table, of_rows, rows):
+            first_of_piece = rows
+            for chunk in self._write_rows(piece, of_rows, rows):
                 chunks.append(chunk)
                 rows += chunk.rows
+                if piece.hashes is None:
+                    hashes = None
+                elif hashes is not None:
+                    hashes.append(int(piece.hashes[chunk.first_row - first_of_piece]))
+        found = None if hashes is None else np.array(hashes, np.uint32)
         self._states.append(
             StateIndex(
-                name, schema, rows, tuple(chunks), np.concatenate(groups), np.concatenate(starts)
+                name,
+                schema,
+                rows,
+                tuple(chunks),
+                np.concatenate(groups),
+                np.concatenate(starts),
+                found,
             )
         )
 
     def _write_rows(
-        self, table: pa.Table, groups: npt.NDArray[np.uint16], first_row: int
+        self, piece: StateTable, groups: npt.NDArray[np.uint16], first_row: int
     ) -> Iterator[Chunk]:
-        for part in sorted_parts(table, groups):
-            for rows in _cut(part):
+        most = _CHUNK_ROWS if piece.hashes is None else _SOUGHT_ROWS
+        for part in sorted_parts(piece.table, groups):
+            for rows in _cut(part, most):
                 data = _serialize(rows, self._options)
                 yield Chunk(
                     self._sink.tell(), data.size, first_row, rows.num_rows, zlib.crc32(data)
@@ -193,14 +213,14 @@ def _group_bounds(groups: npt.NDArray[np.uint16]) -> npt.NDArray[np.intp]:
     return np.searchsorted(ordered, np.arange(highest + 2))
 
 
-def _cut(table: pa.Table) -> Iterator[pa.Table]:
+def _cut(table: pa.Table, most: int) -> Iterator[pa.Table]:
     if table.nbytes > sizes.ARRAY_BYTES:
         # Row by row, since a few of them may be most of it.
         for first, after in runs_within(row_sizes(table), _CHUNK_BYTES):
             yield table.slice(first, after - first).combine_chunks()
         return
     row_bytes = max(1, table.nbytes // max(1, table.num_rows))
-    rows = min(_CHUNK_ROWS, max(1, _CHUNK_BYTES // row_bytes))
+    rows = min(most, max(1, _CHUNK_BYTES // row_bytes))
     for first in range(0, table.num_rows, rows):
         yield table.slice(first, rows).combine_chunks()
 

@@ -25,6 +25,7 @@ from mainstay.state.backends.contract import (
     Restore,
     Work,
 )
+from mainstay.state.by_key import by_key
 from mainstay.state.chain import Segment, SegmentChain
 from mainstay.state.compaction import compacted, in_pieces
 from mainstay.state.elements import without_expired
@@ -157,7 +158,7 @@ class KeyedSubtask:
             pieces = in_pieces(table)
             if table.repeats:
                 pieces = (merge([piece], to_base=False) for piece in pieces)
-            writer.write(table.name, table.table.schema, pieces)
+            writer.write(table.name, table.table.schema, map(by_key, pieces))
         return self._store(storage, id, writer.finish(), base=False)
 
     def _writer(self, *, is_base: bool) -> StateFileWriter:
@@ -231,7 +232,7 @@ class KeyedSubtask:
                     max_parallelism=self.owner.max_parallelism,
                     prepare=self._forgetting_expired(self.states[name]),
                 )
-                writer.write(name, schema, pieces)
+                writer.write(name, schema, map(by_key, pieces))
         return self._store(storage, id, writer.finish(), base)
 
     def _forgetting_expired(self, info: StateInfo) -> Callable[[StateTable], StateTable]:

@@ -17,7 +17,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from typing import Any
 
 import pyarrow as pa
@@ -29,6 +28,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPa
 
 from mainstay.errors import GraphError
 from mainstay.inspect.columns import StateColumns
+from mainstay.inspect.key_values import key_values
 from mainstay.inspect.reading import LATEST, Origin, StateSlice, StateView, UnitsSlice
 from mainstay.schema import format_schema, format_type
 from mainstay.schema.sizes import cut
@@ -96,7 +96,7 @@ def frame_of(
     options = {"path": origin.name, "operator": columns.operator, "state": columns.schema.name}
     options["partitions"] = str(partitions or parallelism_of(spark))
     options["pushdown"] = str(pushdown).lower()
-    values = None if key is ALL_KEYS else _key_values(columns, key)
+    values = None if key is ALL_KEYS else key_values(columns, key)
     if values is not None:
         options["key_group"] = str(view.groups_of([values])[0])
     prepare(spark)
@@ -147,28 +147,6 @@ def _is_classic(spark: SparkSession) -> bool:
 
 
 # ---------------------------------------------------------------- one key
-
-
-def _key_values(columns: StateColumns, key: Any) -> tuple[Any, ...]:
-    """The values of the key's columns."""
-    if not columns.is_keyed:
-        raise GraphError(f"{columns.label} is operator state, which has no key. Leave key out.")
-    names = columns.key_columns()
-    if isinstance(key, Mapping):
-        if set(key) != set(names):
-            raise GraphError(f"{columns.label}: key={key!r} must give just {names}.")
-        return tuple(_in_utc(key[name]) for name in names)
-    values = key if isinstance(key, tuple) and len(names) > 1 else (key,)
-    if len(values) != len(names):
-        raise GraphError(f"{columns.label}: key={key!r} must give a value for each of {names}.")
-    return tuple(map(_in_utc, values))
-
-
-def _in_utc(value: Any) -> Any:
-    """A datetime without a zone is UTC to us, but the session's local time to Spark."""
-    if type(value) is datetime and value.tzinfo is None:
-        return value.replace(tzinfo=timezone.utc)
-    return value
 
 
 def _is_key(columns: StateColumns, values: tuple[Any, ...]) -> Column:
