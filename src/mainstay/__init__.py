@@ -15,6 +15,7 @@ from mainstay.api.watermark import Watermark
 from mainstay.connectors.postgres.states.settings import Postgres
 from mainstay.runtime.coordinator.epochs import EpochRecord
 from mainstay.runtime.coordinator.slowness import Silent
+from mainstay.runtime.failure_record import FailureRecord
 from mainstay.runtime.messages import Figures, TaskMetrics
 from mainstay.runtime.operators.keyed import GroupedBatch
 from mainstay.runtime.record_list import RecordList
@@ -41,6 +42,7 @@ __all__ = [
     "Environment",
     "EpochRecord",
     "EpochStatus",
+    "FailureRecord",
     "Figures",
     "GroupedBatch",
     "HighAvailability",

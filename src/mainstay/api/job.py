@@ -7,6 +7,7 @@ from typing import Protocol
 
 from mainstay.runtime.coordinator.epochs import EpochRecord
 from mainstay.runtime.coordinator.slowness import Silent
+from mainstay.runtime.failure_record import FailureRecord
 from mainstay.runtime.messages import TaskMetrics
 from mainstay.runtime.record_list import RecordList
 from mainstay.runtime.status import AttemptRecord, Problem, Recovery
@@ -121,3 +122,10 @@ class Job(Protocol):
 
     def attempts(self) -> RecordList[AttemptRecord]:
         """The attempts so far, with what each was restored from and why it ended."""
+
+    def failures(self) -> RecordList[FailureRecord]:
+        """The failed attempts, oldest first: when, where, the cause, and what was done about it.
+
+        Also those of earlier starts and of other drivers: the newest 200 are kept in the snapshot
+        directory. A process on standby knows those up to the end of the last time it led.
+        """

@@ -36,6 +36,7 @@ from mainstay.runtime.coordinator.coordinator import Coordinator
 from mainstay.runtime.coordinator.epochs import EpochRecord
 from mainstay.runtime.coordinator.halt import Done
 from mainstay.runtime.coordinator.slowness import Silent
+from mainstay.runtime.failure_record import FailureRecord
 from mainstay.runtime.options import JobOptions
 from mainstay.runtime.record_list import RecordList
 from mainstay.runtime.spec import JobSpec
@@ -300,6 +301,9 @@ class JobHandle(JobThread, Job):
 
     def attempts(self) -> RecordList[AttemptRecord]:
         return RecordList("attempts", self._leadership.attempts, none=self._none("attempts"))
+
+    def failures(self) -> RecordList[FailureRecord]:
+        return RecordList("failures", list(self._leadership.failures), none="no failures")
 
     # ------------------------------------------------------------ for people
 

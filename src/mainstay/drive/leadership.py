@@ -24,6 +24,7 @@ from mainstay.drive.candidate import Ear, Word
 from mainstay.ha.election import Election
 from mainstay.runtime.coordinator.coordinator import Coordinator
 from mainstay.runtime.coordinator.epochs import EpochRecord
+from mainstay.runtime.failure_record import FailureRecord
 from mainstay.runtime.messages import Attempt
 from mainstay.runtime.status import AttemptRecord, Problem, Status
 
@@ -67,6 +68,7 @@ class Leadership:
         """Whether the lease of this process could not be renewed for half its length."""
         self._attempts: list[AttemptRecord] = []
         self._records: list[EpochRecord] = []
+        self._failures: list[FailureRecord] = []
         self._past: list[EpochRecord] = []
         self._troubled_since: float | None = None
 
@@ -133,6 +135,7 @@ class Leadership:
         term.background.close()
         self._attempts += term.coordinator.attempts
         self._records += term.coordinator.records
+        self._failures = term.coordinator.chronicle.past.records
         self._term = None
         self._replaced(term.coordinator)
         return True
@@ -260,6 +263,12 @@ class Leadership:
         """The attempts of all terms of this process, oldest first."""
         current = [] if (term := self._term) is None else term.coordinator.attempts
         return [*self._attempts, *current] if self._attempts else current
+
+    @property
+    def failures(self) -> list[FailureRecord]:
+        """All failures that are known, under whichever leader, oldest first."""
+        term = self._term
+        return self._failures if term is None else term.coordinator.chronicle.past.records
 
     @property
     def records(self) -> list[EpochRecord]:

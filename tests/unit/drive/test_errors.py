@@ -225,6 +225,23 @@ def test_a_function_that_cannot_be_closed_is_told_of_and_harms_nothing(
 # ---------------------------------------------------------------- what is told of it all
 
 
+def test_failures_are_known_to_later_starts(tmp_path: Path) -> None:
+    for number in (1, 2):
+        job = start(tmp_path, Raising(), restart=RETRY, restore="latest-or-new")
+        with pytest.raises(UserFunctionError):
+            job.wait(PATIENCE_S)
+        attempts = list(range(1, 3 * number + 1))
+        await_true(job, lambda attempts=attempts, job=job: len(job.failures()) == len(attempts))
+        assert [each.attempt for each in job.failures()] == attempts
+    outcomes = [each.outcome for each in job.failures()]
+    assert outcomes == ["restarted", "restarted", "given up"] * 2
+    assert {(each.operator, each.cause) for each in job.failures()} == {
+        ("function", "LookupError: no such order")
+    }
+    assert all("raise LookupError" in each.traceback for each in job.failures())
+    assert "given up, because" in repr(job.failures())
+
+
 def test_recoveries_are_known_in_this_drive_too(tmp_path: Path) -> None:
     job = endless(tmp_path, Plain(), restart=RETRY)
     assert job.recoveries() == []
