@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from mainstay.runtime.coordinator.failure_history import SILENT
 from mainstay.snapshot.commitlog import read_history
+from mainstay.snapshot.failures import StoredFailure, read_failures
 from mainstay.snapshot.object_storage import open_storage
 from tests.drive.ledger import LedgerJob, await_until
 from tests.ha.histories import check_commits, check_files, check_leaders, records_of
@@ -24,6 +26,8 @@ pytestmark = pytest.mark.xdist_group("drivers")
 RATE = 1_500.0
 PATIENCE_S = 120.0
 LEASE_S = 1.5
+NEVER_S = 600.0
+"""A lease that no test lives to see the end of."""
 WITHIN_S = 40.0
 """A session within which a server is started on a machine that has other things to do."""
 
@@ -93,6 +97,9 @@ class Drivers:
         leading = [driver for driver in others if driver.leads]
         return leading[0] if leading else self.leader(not_of=not_of)
 
+    def failures(self) -> list[StoredFailure]:
+        return read_failures(self._storage)
+
     def kill(self, driver: Driver) -> None:
         driver.kill()
         self.alive.remove(driver)
@@ -134,10 +141,30 @@ def kill_leaders(drivers: Drivers, rounds: int, store: str = "files") -> None:
         drivers.kill(leader)
         drivers.start(store)
     drivers.finish(rounds + 1)
+    told = drivers.failures()
+    assert [each.attempt for each in told] == list(range(1, rounds + 1))
+    assert {(each.cause, each.outcome) for each in told} == {(SILENT, "taken over")}
 
 
 def test_leaders_are_killed_and_every_id_counts_once(drivers: Drivers) -> None:
     kill_leaders(drivers, 3)
+
+
+def hand_over(drivers: Drivers, store: str = "files") -> None:
+    """The leader is told to end: the other leads long before a lease is over."""
+    for _ in range(2):
+        drivers.start(store, lease_s=NEVER_S)
+    leader = drivers.leader()
+    leader.send(signal.SIGTERM)
+    assert leader.process.wait(PATIENCE_S) == 128 + signal.SIGTERM
+    drivers.alive.remove(leader)
+    drivers.finish(2)
+    (told,) = drivers.failures()
+    assert (told.attempt, told.outcome) == (1, "handed over")
+
+
+def test_a_leader_that_is_told_to_end_hands_over_at_once(drivers: Drivers) -> None:
+    hand_over(drivers)
 
 
 def test_two_leaders_are_killed_in_a_row_and_the_third_driver_takes_over(drivers: Drivers) -> None:
@@ -199,6 +226,13 @@ def test_leaders_by_zookeeper_are_killed_and_every_id_counts_once(
     drivers: Drivers, zookeeper: ZooKeeperServers
 ) -> None:
     kill_leaders(drivers, 2, zookeeper.hosts)
+
+
+@pytest.mark.services
+def test_a_leader_by_zookeeper_that_is_told_to_end_hands_over_at_once(
+    drivers: Drivers, zookeeper: ZooKeeperServers
+) -> None:
+    hand_over(drivers, zookeeper.hosts)
 
 
 @pytest.mark.services

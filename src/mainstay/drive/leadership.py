@@ -66,6 +66,8 @@ class Leadership:
         self._ear: Ear | None = None
         self.is_in_doubt = False
         """Whether the lease of this process could not be renewed for half its length."""
+        self.has_left = False
+        """Whether this process was told to end, and leaves the job to others."""
         self._attempts: list[AttemptRecord] = []
         self._records: list[EpochRecord] = []
         self._failures: list[FailureRecord] = []
@@ -100,7 +102,7 @@ class Leadership:
 
     def _on_elected(self) -> None:
         self.is_in_doubt = False
-        if self._term is None:
+        if self._term is None and not self.has_left:
             self._term = self._make()
             self._term.coordinator.start()
             if self._election.can_win_again:
@@ -152,6 +154,13 @@ class Leadership:
 
         return leads
 
+    def leave(self) -> None:
+        """Take no part any more: the attempt ends here, and another process may go on."""
+        self.has_left = True
+        if self._term is not None:
+            self._term.coordinator.hand_over()
+            self._end_term_if_replaced()
+
     def close(self) -> None:
         """This process takes no part any more."""
         self._ear = None
@@ -165,7 +174,7 @@ class Leadership:
             return
         self._term.coordinator.tick()
         self._note(self._term.coordinator)
-        if self._end_term_if_replaced():
+        if self._end_term_if_replaced() and not self.has_left:
             # The election still takes this process for the leader: it stands in line again.
             self._ear = None
             self._election.resign()
@@ -221,7 +230,7 @@ class Leadership:
     def is_done(self) -> bool:
         """Whether the job is over, and no other term will come."""
         coordinator = self.coordinator
-        return coordinator is not None and coordinator.is_done
+        return self.has_left if coordinator is None else coordinator.is_done
 
     @property
     def status(self) -> Status:
@@ -229,7 +238,8 @@ class Leadership:
         if coordinator is not None:
             return coordinator.status
         ear = self._ear
-        return Status.STARTING if ear is None or ear.is_elected else Status.STANDBY
+        is_standby = self.has_left or (ear is not None and not ear.is_elected)
+        return Status.STANDBY if is_standby else Status.STARTING
 
     @property
     def leader(self) -> str:

@@ -19,6 +19,8 @@ from mainstay.ha.told import Told
 
 BEATS = 4
 """How often a lease is renewed within its length: a doubt begins when two renewals failed."""
+LOOK_S = 2.5
+"""How often a process in line looks at least: a leader may resign at any time."""
 RESIGN_S = 3.0
 """How long a process waits at its end for a store that does not answer."""
 
@@ -64,12 +66,17 @@ class Campaign(threading.Thread):
                 # Whatever it is, it is tried again: what was done is read back from the store.
                 self.trouble = brief(error)
             self.told.look(self._clock())
-            self._wake.wait(self._length_s / BEATS)
+            self._wake.wait(self._pause_s)
             self._wake.clear()
         try:
             self._hand_over()
         except Exception as error:
             self.trouble = brief(error)  # the lease ends by itself
+
+    @property
+    def _pause_s(self) -> float:
+        beat_s = self._length_s / BEATS
+        return beat_s if self.told.leads else min(beat_s, LOOK_S)
 
     def leave(self) -> None:
         """Be no candidate any more; a store that does not answer is not waited for long."""

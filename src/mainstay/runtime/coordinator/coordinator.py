@@ -157,6 +157,14 @@ class Coordinator:
             name = self._options.name
             self._replaced(f"this process does not lead job {name!r} any more, and has stopped it")
 
+    def hand_over(self) -> None:
+        """This process is told to end: end its part in the job, which another may go on with."""
+        if self._stop("the driver was told to end"):
+            self._ended_how = "this process was told to end"
+            if self.attempts:
+                self.chronicle.past.handed_over(self.attempts[-1].attempt)
+            self._replaced(f"this process was told to end, and leaves job {self._options.name!r}")
+
     def doubt(self, is_doubted: bool) -> None:
         """While it is not sure that this process leads, claim nothing and commit nothing."""
         self._claims.hold(is_doubted)
