@@ -1,7 +1,8 @@
 """One of several drivers of a job, in a process of its own: it prints its status when that changes.
 
-``python -m tests.ha.driver FOLDER COUNT RATE STORE LEASE WALL_SHIFT``: the store is ``files``, or
-the hosts of ZooKeeper; the wall clock of the process is ahead by so many seconds.
+``python -m tests.ha.driver FOLDER COUNT RATE STORE LEASE WALL_SHIFT DEATHS``: the store is
+``files``, or the hosts of ZooKeeper; the wall clock of the process is ahead by so many seconds; so
+many commits kill their driver. At the end it tells its recoveries, in lines that begin with ``#``.
 """
 
 from __future__ import annotations
@@ -18,10 +19,12 @@ from tests.drive.ledger import LedgerJob
 
 
 def main() -> None:
-    folder, count, rate, store, lease, shift = sys.argv[1:]
+    folder, count, rate, store, lease, shift, deaths = sys.argv[1:]
     right, ahead_s, lease_s = time.time, float(shift), float(lease)
     time.time = lambda: right() + ahead_s
-    ledger = LedgerJob(Path(folder), count=int(count), per_second=float(rate), workers=2)
+    ledger = LedgerJob(
+        Path(folder), count=int(count), per_second=float(rate), workers=2, deaths=int(deaths)
+    )
     # A test that was given up leaves nodes behind, for the length of a session.
     path = f"/{Path(folder).name}"
     place = None if store == "files" else ZooKeeper(store, path=path, session=lease_s)
@@ -40,7 +43,7 @@ def main() -> None:
     finally:
         ended.set()
         teller.join()
-        print(job.status, flush=True)
+        print(*(f"# {each}" for each in job.recoveries()), job.status, sep="\n", flush=True)
 
 
 def tell(job: RemoteJob, ended: threading.Event) -> None:
