@@ -43,6 +43,22 @@ def test_what_a_later_version_adds_to_a_failure_is_passed_over() -> None:
     assert read_failures(storage) == [failure(3)]
 
 
+def test_a_failure_that_was_stored_in_format_1_is_read() -> None:
+    storage = MemoryStorage()
+    storage.write(
+        "failures/0000000003-one-0001.json",
+        b'{"checksum": "crc32:242583e8", "failure": {"attempt": 3, "at": 100.5, '
+        b'"cause": "KeyError: 7", "from_epoch": 2, "leader": "one", "next_attempt": 4, '
+        b'"operator": "totals", "outcome": "restarted", "subtask": 1, "traceback": "line 3", '
+        b'"wait_s": 0.5, "why_last": "", "worker": 0}, "format": 1}',
+    )
+    assert read_failures(storage) == [
+        StoredFailure(
+            3, 100.5, "one", "KeyError: 7", "restarted", "line 3", "totals", 1, 0, 0.5, 4, 2
+        )
+    ]
+
+
 def test_a_file_that_is_no_failure_is_named() -> None:
     storage = MemoryStorage()
     storage.write("failures/0000000001-x-0001.json", b"[]")
