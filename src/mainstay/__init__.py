@@ -17,6 +17,7 @@ from mainstay.inspect.answers import Answer, Moment
 from mainstay.inspect.connection import Connection, connect
 from mainstay.runtime.coordinator.epochs import EpochRecord
 from mainstay.runtime.coordinator.slowness import Silent
+from mainstay.runtime.failure_record import FailureRecord
 from mainstay.runtime.messages import Figures, TaskMetrics
 from mainstay.runtime.operators.keyed import GroupedBatch
 from mainstay.runtime.record_list import RecordList
@@ -45,6 +46,7 @@ __all__ = [
     "Environment",
     "EpochRecord",
     "EpochStatus",
+    "FailureRecord",
     "Figures",
     "GroupedBatch",
     "HighAvailability",

@@ -143,6 +143,9 @@ def _add_snapshots(app: Any) -> None:
             metavar="N",
             help="Show the newest N epochs, also those no longer kept.",
         ),
+        failures: bool = typer.Option(
+            False, "--failures", help="Show why attempts have failed, and what was done about it."
+        ),
         orphans: bool = typer.Option(
             False, "--orphans", help="List files that no kept epoch needs."
         ),
@@ -162,7 +165,7 @@ def _add_snapshots(app: Any) -> None:
             # Asked on the other stream: what is printed may be read by a program.
             return yes or typer.confirm(question, err=True)
 
-        request = Request(epoch, verify, orphans, remove_orphans, history, as_json)
+        request = Request(epoch, verify, orphans, remove_orphans, history, as_json, failures)
         is_sound = run_snapshots(_console(), path, request, confirm)
         raise typer.Exit(0 if is_sound else 1)
 

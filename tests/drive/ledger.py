@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -37,14 +38,20 @@ PATIENCE_S = 60.0
 
 
 class Ids(Source):
-    """The numbers up to ``count``, given out at so many a second: a job has a middle for sure."""
+    """The numbers up to ``count``, given out at so many a second: a job has a middle for sure.
+
+    When there is a file ``hurry`` the rest comes at once.
+    """
 
     schema = SCHEMA
 
-    def __init__(self, count: int, per_second: float, splits: int = 4) -> None:
+    def __init__(
+        self, count: int, per_second: float, splits: int = 4, hurry: Path | None = None
+    ) -> None:
         self.count = count
         self.per_second = per_second
         self.splits = splits
+        self.hurry = hurry
 
     def plan(self, seen: frozenset[str]) -> Sequence[Split]:
         bounds = [self.count * number // self.splits for number in range(self.splits + 1)]
@@ -53,12 +60,13 @@ class Ids(Source):
     def read(self, split: Split, offset: Any) -> SplitReader:
         first, after = split.data
         start = first if offset is None else offset
-        return _IdsReader(start, after, self.per_second / self.splits)
+        return _IdsReader(start, after, self.per_second / self.splits, self.hurry)
 
 
 class _IdsReader(SplitReader):
-    def __init__(self, start: int, after: int, per_second: float) -> None:
+    def __init__(self, start: int, after: int, per_second: float, hurry: Path | None) -> None:
         self._start = start
+        self._hurry = hurry
         self._position = start
         self._after = after
         self._per_second = per_second
@@ -67,6 +75,8 @@ class _IdsReader(SplitReader):
     def poll(self, max_rows: int) -> Polled:
         elapsed_s = time.monotonic() - self._opened
         due = min(self._after, self._start + int(elapsed_s * self._per_second))
+        if self._hurry is not None and self._hurry.exists():
+            due = self._after
         ids = np.arange(self._position, min(self._position + max_rows, due), dtype=np.int64)
         self._position += len(ids)
         batch = pa.record_batch([pa.array(ids), pa.array(ids % KEYS)], schema=SCHEMA)
@@ -128,6 +138,26 @@ class Shelf(Sink):
         return Counter(id for path in files for id in json.loads(path.read_text()))
 
 
+class FatalShelf(Shelf):
+    """Its commits are the driver's, and a few of them kill it in the middle.
+
+    Each death leaves a file, so that there are only so many, whichever driver it is.
+    """
+
+    is_global = True
+
+    def __init__(self, folder: Path, deaths: int) -> None:
+        super().__init__(folder)
+        self.deaths = [folder.parent / f"death-{number}" for number in range(deaths)]
+
+    def commit_epoch(self, epoch: int, handles: Sequence[bytes]) -> None:
+        self.commit(handles[:1])
+        if len(handles) > 1 and (due := [path for path in self.deaths if not path.exists()]):
+            due[0].touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        self.commit(handles[1:])
+
+
 class _ShelfWriter(SinkWriter):
     def __init__(self, context: SinkContext) -> None:
         self._name = f"{context.attempt}-{context.subtask}"
@@ -144,7 +174,8 @@ class _ShelfWriter(SinkWriter):
 class LedgerJob:
     """One job in one folder, and what its results must be.
 
-    ``before`` is what becomes of the ids before they are keyed.
+    ``before`` is what becomes of the ids before they are keyed. ``deaths`` is how many commits
+    kill their driver.
     """
 
     def __init__(
@@ -157,12 +188,15 @@ class LedgerJob:
         function: Ledger | None = None,
         mode: str = "exactly_once",
         before: Callable[[Any], Any] | None = None,
+        deaths: int = 0,
     ) -> None:
         self.count = count
         self.directory = str(folder / "snapshots")
-        self.shelf = Shelf(folder / "shelf")
+        place = folder / "shelf"
+        self.shelf = FatalShelf(place, deaths) if deaths else Shelf(place)
+        self.hurry = folder / "hurry"
         environment = ms.Environment(parallelism=workers, mode=mode)
-        ids = environment.source(Ids(count, per_second), uid="ids")
+        ids = environment.source(Ids(count, per_second, hurry=self.hurry), uid="ids")
         ids = ids if before is None else before(ids)
         ledger = ids.key_by("k").process(function or Ledger(), "k long, id long", uid="ledger")
         ledger.sink(self.shelf, uid="shelf")

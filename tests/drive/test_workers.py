@@ -20,6 +20,8 @@ from mainstay.drive.processes import ProcessLauncher
 from mainstay.drive.remote_job import Patience
 from mainstay.drive.remote_worker import Bootstrap
 from mainstay.errors import JobFailedError, UserFunctionError
+from mainstay.snapshot.failures import read_failures
+from mainstay.snapshot.object_storage import open_storage
 from mainstay.transport.hub import identity
 from mainstay.transport.keys import present
 from tests.drive.ledger import (
@@ -56,6 +58,13 @@ def test_three_workers_killed_at_random_times_in_one_run(tmp_path: Path) -> None
         "was killed by SIGKILL" in reason and "of worker" in reason for reason in reasons[:3]
     )
     assert reasons[3] == ""
+    stored = read_failures(open_storage(ledger.directory))
+    assert [(each.attempt, each.outcome, each.next_attempt) for each in stored] == [
+        (1, "restarted", 2),
+        (2, "restarted", 3),
+        (3, "restarted", 4),
+    ]
+    assert all("was killed by SIGKILL" in each.cause for each in stored)
     ledger.check()
 
 

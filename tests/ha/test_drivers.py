@@ -1,224 +1,49 @@
-"""Several drivers of one job, each a process: killed, frozen, cut off, with clocks of their own."""
+"""Several drivers of one job, each a process: killed, frozen, told to end, cut off.
+
+One of each kind; ``test_drivers_soak`` has more of them, and the combinations.
+"""
 
 from __future__ import annotations
 
-import random
-import signal
-import subprocess
-import sys
 import threading
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from mainstay.snapshot.commitlog import read_history
-from mainstay.snapshot.object_storage import open_storage
-from tests.drive.ledger import LedgerJob, await_until
-from tests.ha.histories import check_commits, check_files, check_leaders, records_of
+from tests.drive.ledger import await_until
+from tests.ha.drivers import (
+    LEASE_S,
+    WITHIN_S,
+    Drivers,
+    freeze_leaders,
+    hand_over,
+    kill_leaders,
+)
 from tests.services.zookeeper import ZooKeeperServers
 
 # A process at a time that starts so many others is enough.
 pytestmark = pytest.mark.xdist_group("drivers")
 
-RATE = 1_500.0
-PATIENCE_S = 120.0
-LEASE_S = 1.5
-WITHIN_S = 40.0
-"""A session within which a server is started on a machine that has other things to do."""
+
+def test_a_leader_is_killed_and_every_id_counts_once(drivers: Drivers) -> None:
+    kill_leaders(drivers, 1)
 
 
-class Driver:
-    """A process, and what it says of itself."""
-
-    def __init__(
-        self, folder: Path, count: int, store: str, lease_s: float, shift_s: float
-    ) -> None:
-        command = [sys.executable, "-m", "tests.ha.driver", str(folder)]
-        command += [str(count), str(RATE), store, str(lease_s), str(shift_s)]
-        self.process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2]
-        )
-        self.statuses: list[str] = []
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-
-    def _read(self) -> None:
-        assert self.process.stdout is not None
-        self.statuses.extend(line.strip() for line in self.process.stdout)
-
-    @property
-    def leads(self) -> bool:
-        return self.status == "running"
-
-    @property
-    def status(self) -> str:
-        return self.statuses[-1] if self.statuses else ""
-
-    def send(self, number: signal.Signals) -> None:
-        self.process.send_signal(number)
-
-    def kill(self) -> None:
-        self.send(signal.SIGCONT)
-        self.process.kill()
-        self.process.wait()
+def test_a_leader_that_was_frozen_past_its_lease_stands_by(drivers: Drivers) -> None:
+    freeze_leaders(drivers, 1)
 
 
-class Drivers:
-    """All drivers of one job."""
-
-    def __init__(self, folder: Path, count: int) -> None:
-        self.ledger = LedgerJob(folder, count=count, per_second=RATE, workers=2)
-        self.alive: list[Driver] = []
-        self._folder = folder
-        self._storage = open_storage(self.ledger.directory)
-
-    def start(
-        self, store: str = "files", *, lease_s: float = LEASE_S, shift_s: float = 0.0
-    ) -> Driver:
-        self.alive.append(Driver(self._folder, self.ledger.count, store, lease_s, shift_s))
-        return self.alive[-1]
-
-    @property
-    def epoch(self) -> int:
-        latest = read_history(self._storage).latest_epoch
-        return latest.epoch if latest is not None else 0
-
-    def leader(self, *, not_of: Driver | None = None) -> Driver:
-        """The driver that leads, once it has completed epochs."""
-        others = [driver for driver in self.alive if driver is not not_of]
-        await_until(lambda: any(driver.leads for driver in others), "some driver leads", PATIENCE_S)
-        first = self.epoch
-        await_until(lambda: self.epoch > first, "it has completed an epoch", PATIENCE_S)
-        leading = [driver for driver in others if driver.leads]
-        return leading[0] if leading else self.leader(not_of=not_of)
-
-    def kill(self, driver: Driver) -> None:
-        driver.kill()
-        self.alive.remove(driver)
-
-    def finish(self, least_leaders: int) -> None:
-        """Wait for the end, which is the same for all, and check everything."""
-        for driver in self.alive:
-            assert driver.process.wait(PATIENCE_S) == 0, driver.statuses
-            driver._reader.join()
-            assert driver.status == "finished", driver.statuses
-        self.ledger.check()
-        records = records_of(self._storage)
-        assert check_leaders(records) >= least_leaders
-        names = [path.name.split("-") for path in self.ledger.shelf.folder.iterdir()]
-        done = [(int(attempt), int(epoch)) for attempt, _, epoch in names if attempt[0] != "."]
-        check_commits(records, done)
-        check_files(self._storage, retain=3)
-
-
-@pytest.fixture
-def drivers(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Drivers]:
-    made = Drivers(tmp_path, getattr(request, "param", 15_000))
-    yield made
-    for driver in made.alive:
-        driver.kill()
-
-
-def wait_a_moment(seed: int, most_s: float) -> None:
-    """So that the leader is met at another phase each time."""
-    threading.Event().wait(random.Random(seed).uniform(0.0, most_s))
-
-
-def kill_leaders(drivers: Drivers, rounds: int, store: str = "files") -> None:
-    for _ in range(2):
-        drivers.start(store)
-    for number in range(rounds):
-        leader = drivers.leader()
-        wait_a_moment(number, 0.4)
-        drivers.kill(leader)
-        drivers.start(store)
-    drivers.finish(rounds + 1)
-
-
-def test_leaders_are_killed_and_every_id_counts_once(drivers: Drivers) -> None:
-    kill_leaders(drivers, 3)
-
-
-def test_two_leaders_are_killed_in_a_row_and_the_third_driver_takes_over(drivers: Drivers) -> None:
-    for _ in range(3):
-        drivers.start()
-    drivers.kill(drivers.leader())
-    drivers.kill(drivers.leader())
-    drivers.finish(3)
-
-
-def freeze_leaders(drivers: Drivers, rounds: int, store: str = "files") -> None:
-    """Each leader is frozen until another leads, and goes on then: it stands by."""
-    for _ in range(2):
-        drivers.start(store)
-    for number in range(rounds):
-        leader = drivers.leader()
-        wait_a_moment(number, 0.4)
-        leader.send(signal.SIGSTOP)
-        drivers.leader(not_of=leader)
-        leader.send(signal.SIGCONT)
-        await_until(lambda leader=leader: leader.status != "running", "it leads no more")
-    drivers.finish(rounds + 1)
-
-
-def test_leaders_that_were_frozen_past_their_lease_stand_by(drivers: Drivers) -> None:
-    freeze_leaders(drivers, 2)
-
-
-def test_wall_clocks_that_are_an_hour_apart_change_nothing(drivers: Drivers) -> None:
-    first = drivers.start(shift_s=-3600.0)
-    assert drivers.leader() is first
-    drivers.start(shift_s=3600.0)
-    second = drivers.alive[-1]
-    await_until(lambda: second.status == "standby", "the other one stands by")
-    epoch = drivers.epoch
-    await_until(lambda: drivers.epoch > epoch + 5, "the first goes on")
-    assert first.leads
-    drivers.kill(first)
-    drivers.finish(2)
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("drivers", [60_000], indirect=True)
-def test_many_leaders_are_killed(drivers: Drivers) -> None:
-    kill_leaders(drivers, 20)
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("drivers", [40_000], indirect=True)
-def test_many_leaders_are_frozen(drivers: Drivers) -> None:
-    freeze_leaders(drivers, 10)
+def test_a_leader_that_is_told_to_end_hands_over_at_once(drivers: Drivers) -> None:
+    hand_over(drivers)
 
 
 # ---------------------------------------------------------------- ZooKeeper
 
 
 @pytest.mark.services
-def test_leaders_by_zookeeper_are_killed_and_every_id_counts_once(
+def test_a_leader_by_zookeeper_that_is_told_to_end_hands_over_at_once(
     drivers: Drivers, zookeeper: ZooKeeperServers
 ) -> None:
-    kill_leaders(drivers, 2, zookeeper.hosts)
-
-
-@pytest.mark.services
-def test_leaders_by_zookeeper_that_were_frozen_stand_by(
-    drivers: Drivers, zookeeper: ZooKeeperServers
-) -> None:
-    freeze_leaders(drivers, 1, zookeeper.hosts)
-
-
-@pytest.mark.services
-def test_zookeeper_is_restarted_and_the_job_goes_on(
-    drivers: Drivers, zookeeper: ZooKeeperServers
-) -> None:
-    for _ in range(2):
-        drivers.start(zookeeper.hosts)
-    drivers.leader()
-    zookeeper.kill()
-    zookeeper.start()
-    drivers.leader()
-    drivers.finish(1)
+    hand_over(drivers, zookeeper.hosts)
 
 
 @pytest.mark.services
@@ -232,8 +57,7 @@ def test_a_restart_of_zookeeper_within_the_session_does_not_restart_the_job(
     zookeeper.start()
     assert drivers.leader() is leader
     drivers.finish(1)
-    assert leader.statuses.count("running") == 1
-    assert "standby" not in leader.statuses[leader.statuses.index("running") :]
+    assert leader.led_all_the_time
 
 
 @pytest.mark.services

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from mainstay import cli
-from mainstay.errors import JobFailedError
+from mainstay.errors import JobFailedError, UserFunctionError
+from tests.unit.drive import failing
 from tests.unit.drive.test_embedded import PATIENCE_S, Gated, Telling, start
 
 pytestmark = pytest.mark.skipif(
@@ -217,6 +218,23 @@ def test_the_history_shows_epochs_that_are_no_longer_kept(base: Path, call: Any)
     assert "Epochs that have ended" in call(base / "snapshots", "--history", 5).out
 
 
+def test_failures_are_shown_with_the_frames_of_the_author(
+    base: Path, call: Any, tmp_path: Path
+) -> None:
+    assert "no attempt has failed" in call(base / "snapshots", "--failures").out
+    job = failing.start(tmp_path / "failed", failing.Raising())
+    with pytest.raises(UserFunctionError):
+        job.wait(PATIENCE_S)
+    shown = call(tmp_path / "failed", "--failures").out
+    assert "LookupError: no such order" in shown
+    assert "raise LookupError" in shown, "the line of the author"
+    (told,) = json.loads(call(tmp_path / "failed", "--failures", "--json").out)["failures"]
+    assert (told["attempt"], told["outcome"]) == (1, "given up")
+    refused = call(base / "saved", "--failures")
+    assert refused.is_error
+    assert "--failures" in refused.said
+
+
 def test_a_savepoint_has_no_history(base: Path, call: Any) -> None:
     ended = call(base / "saved", "--history", 5)
     assert ended.is_error
@@ -259,7 +277,8 @@ def test_a_narrow_terminal_leaves_columns_out_and_names_them(
 
 
 @pytest.mark.parametrize(
-    "asked", [("--verify",), ("--orphans",), ("--history", 3), ("--epoch", "latest")]
+    "asked",
+    [("--verify",), ("--orphans",), ("--history", 3), ("--failures",), ("--epoch", "latest")],
 )
 def test_what_is_asked_for_does_not_stand_below_the_overview(
     base: Path, call: Any, asked: tuple[object, ...]

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from mainstay.runtime.coordinator.epochs import EpochRecord
 from mainstay.runtime.coordinator.slowness import Silent
+from mainstay.runtime.failure_record import FailureRecord
 from mainstay.runtime.messages import TaskMetrics
 from mainstay.runtime.record_list import RecordList
 from mainstay.runtime.status import AttemptRecord, Problem, Recovery
@@ -36,7 +37,7 @@ class Job(Protocol):
         """What a program that runs this job alone should end with; None while it has not ended.
 
         0: finished, stopped or cancelled. 75: start it again. 78: starting it again does not help.
-        1: it has failed for good.
+        1: it has failed for good. 143: SIGTERM has ended it.
         """
 
     @property
@@ -48,7 +49,9 @@ class Job(Protocol):
 
         After ``timeout`` seconds it returns the status that the job has then: equal to the bare
         word, and printed with what the job waits for, or why it is restarting. In a terminal a line
-        shows how the job is doing. Ctrl-C cancels the job and says how to go on.
+        shows how the job is doing. Ctrl-C cancels the job and says how to go on. So does SIGTERM in
+        the main thread, unless the program handles it; with several drivers it leaves the job to
+        another one. ``SystemExit`` is raised then.
         """
 
     def cancel(self) -> None:
@@ -121,3 +124,10 @@ class Job(Protocol):
 
     def attempts(self) -> RecordList[AttemptRecord]:
         """The attempts so far, with what each was restored from and why it ended."""
+
+    def failures(self) -> RecordList[FailureRecord]:
+        """The failed attempts, oldest first: when, where, the cause, and what was done about it.
+
+        Also those of earlier starts and of other drivers: the newest 200 are kept in the snapshot
+        directory. A process on standby knows those up to the end of the last time it led.
+        """

@@ -20,6 +20,7 @@ from mainstay.drive.exit_codes import FAILED, exit_code
 from mainstay.drive.job_thread import JobThread
 from mainstay.drive.progress import ProgressLine
 from mainstay.drive.scaling import Scaling
+from mainstay.drive.termination import EXIT_CODE, Terminated, taking_sigterm
 from mainstay.drive.waited import JobStatus
 from mainstay.errors import (
     JobFailedError,
@@ -36,6 +37,7 @@ from mainstay.runtime.coordinator.coordinator import Coordinator
 from mainstay.runtime.coordinator.epochs import EpochRecord
 from mainstay.runtime.coordinator.halt import Done
 from mainstay.runtime.coordinator.slowness import Silent
+from mainstay.runtime.failure_record import FailureRecord
 from mainstay.runtime.options import JobOptions
 from mainstay.runtime.record_list import RecordList
 from mainstay.runtime.spec import JobSpec
@@ -48,6 +50,8 @@ _log = logging.getLogger("mainstay")
 GLANCE_S = 0.25
 CANCEL_S = 5.0
 """How long an interrupted program waits for a call of the author's code to end."""
+LEAVE_S = 20.0
+"""How long a driver waits for its workers to end, before it leaves their job to another."""
 
 
 @with_own_frames
@@ -66,6 +70,7 @@ class JobHandle(JobThread, Job):
         election: Election | None = None,
     ) -> None:
         super().__init__(name, spec, options, election)
+        self._is_terminated = False
         self._scaling = scaling or Scaling.fixed(spec)
         self._parallelism = self._scaling.parallelism
         self._plans = {self._parallelism: spec}
@@ -83,6 +88,8 @@ class JobHandle(JobThread, Job):
     def exit_code(self) -> int | None:
         if self._crash is not None:
             return FAILED
+        if self._is_terminated:
+            return EXIT_CODE
         return exit_code(self._leadership.status, self._leadership.error)
 
     def _plan_at(self, parallelism: int) -> JobSpec:
@@ -98,16 +105,20 @@ class JobHandle(JobThread, Job):
 
     def wait(self, timeout: float | None = None, *, progress: bool = True) -> JobStatus:
         try:
-            self._watch(timeout, ProgressLine(self, sys.stderr) if progress else None)
+            with taking_sigterm():
+                self._watch(timeout, ProgressLine(self, sys.stderr) if progress else None)
             if progress:
                 self._show_report(sys.stderr)
         except KeyboardInterrupt as interrupt:
-            was_running = self._leadership.status is Status.RUNNING
-            self.post(self._leadership.cancel)
-            self._await_end(CANCEL_S)
-            atexit.unregister(self._abandon)
-            print(self._how_to_go_on(was_running=was_running), file=sys.stderr, flush=True)
+            self._end_with_program(self._leadership.cancel, CANCEL_S)
             raise interrupt.with_traceback(None) from None
+        except Terminated as terminated:
+            self._is_terminated = True
+            if self._is_shared:
+                self._end_with_program(self._leadership.leave, LEAVE_S)
+            else:
+                self._end_with_program(self._leadership.cancel, CANCEL_S)
+            raise terminated.with_traceback(None) from None
         if self._has_ended.is_set():
             self._await_end()
         if self._crash is not None:
@@ -115,6 +126,14 @@ class JobHandle(JobThread, Job):
         if (error := self._leadership.error) is not None:
             self._raise(error)
         return JobStatus(self.status, self.problems())
+
+    def _end_with_program(self, end: Callable[[], None], patience_s: float) -> None:
+        """End what this process does for the job, and say where it was."""
+        was_running = self._leadership.status is Status.RUNNING
+        self.post(end)
+        self._await_end(patience_s)
+        atexit.unregister(self._abandon)
+        print(self._how_to_go_on(was_running=was_running), file=sys.stderr, flush=True)
 
     def _raise(self, error: Exception) -> NoReturn:
         """With the author's own frames alone; those of the runtime are in the log."""
@@ -134,6 +153,8 @@ class JobHandle(JobThread, Job):
         if not self._has_ended.is_set():
             still = self._is_still(was_running)
             return f"{self.name}: ends with the program {where}; go on with restore={how!r}.{still}"
+        if self._leadership.has_left:
+            return f"{self.name}: this driver has ended, and has left the job to the others"
         then = "" if self._leadership.status.is_orderly else f"; go on with restore={how!r}"
         return f"{self.name}: {self.status} {where}{then}"
 
@@ -300,6 +321,9 @@ class JobHandle(JobThread, Job):
 
     def attempts(self) -> RecordList[AttemptRecord]:
         return RecordList("attempts", self._leadership.attempts, none=self._none("attempts"))
+
+    def failures(self) -> RecordList[FailureRecord]:
+        return RecordList("failures", list(self._leadership.failures), none="no failures")
 
     # ------------------------------------------------------------ for people
 

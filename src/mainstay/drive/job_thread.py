@@ -203,7 +203,8 @@ class JobThread:
         if failures and failures[-1].error is coordinator.error:
             failures.pop()  # the job goes on elsewhere: it has not failed
         self._log_news_of(coordinator)
-        self._warn("job %r is on standby: %s", self.name, coordinator.error)
+        if not self._leadership.has_left:
+            self._warn("job %r is on standby: %s", self.name, coordinator.error)
 
     def _launching(self, deployment: Deployment) -> None:
         """Called when the workers of an attempt are about to be started."""

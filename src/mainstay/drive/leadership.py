@@ -24,6 +24,7 @@ from mainstay.drive.candidate import Ear, Word
 from mainstay.ha.election import Election
 from mainstay.runtime.coordinator.coordinator import Coordinator
 from mainstay.runtime.coordinator.epochs import EpochRecord
+from mainstay.runtime.failure_record import FailureRecord
 from mainstay.runtime.messages import Attempt
 from mainstay.runtime.status import AttemptRecord, Problem, Status
 
@@ -65,8 +66,11 @@ class Leadership:
         self._ear: Ear | None = None
         self.is_in_doubt = False
         """Whether the lease of this process could not be renewed for half its length."""
+        self.has_left = False
+        """Whether this process was told to end, and leaves the job to others."""
         self._attempts: list[AttemptRecord] = []
         self._records: list[EpochRecord] = []
+        self._failures: list[FailureRecord] = []
         self._past: list[EpochRecord] = []
         self._troubled_since: float | None = None
 
@@ -98,7 +102,7 @@ class Leadership:
 
     def _on_elected(self) -> None:
         self.is_in_doubt = False
-        if self._term is None:
+        if self._term is None and not self.has_left:
             self._term = self._make()
             self._term.coordinator.start()
             if self._election.can_win_again:
@@ -133,6 +137,7 @@ class Leadership:
         term.background.close()
         self._attempts += term.coordinator.attempts
         self._records += term.coordinator.records
+        self._failures = term.coordinator.chronicle.past.records
         self._term = None
         self._replaced(term.coordinator)
         return True
@@ -149,6 +154,13 @@ class Leadership:
 
         return leads
 
+    def leave(self) -> None:
+        """Take no part any more: the attempt ends here, and another process may go on."""
+        self.has_left = True
+        if self._term is not None:
+            self._term.coordinator.hand_over()
+            self._end_term_if_replaced()
+
     def close(self) -> None:
         """This process takes no part any more."""
         self._ear = None
@@ -162,7 +174,7 @@ class Leadership:
             return
         self._term.coordinator.tick()
         self._note(self._term.coordinator)
-        if self._end_term_if_replaced():
+        if self._end_term_if_replaced() and not self.has_left:
             # The election still takes this process for the leader: it stands in line again.
             self._ear = None
             self._election.resign()
@@ -218,7 +230,7 @@ class Leadership:
     def is_done(self) -> bool:
         """Whether the job is over, and no other term will come."""
         coordinator = self.coordinator
-        return coordinator is not None and coordinator.is_done
+        return self.has_left if coordinator is None else coordinator.is_done
 
     @property
     def status(self) -> Status:
@@ -226,7 +238,8 @@ class Leadership:
         if coordinator is not None:
             return coordinator.status
         ear = self._ear
-        return Status.STARTING if ear is None or ear.is_elected else Status.STANDBY
+        is_standby = self.has_left or (ear is not None and not ear.is_elected)
+        return Status.STANDBY if is_standby else Status.STARTING
 
     @property
     def leader(self) -> str:
@@ -260,6 +273,12 @@ class Leadership:
         """The attempts of all terms of this process, oldest first."""
         current = [] if (term := self._term) is None else term.coordinator.attempts
         return [*self._attempts, *current] if self._attempts else current
+
+    @property
+    def failures(self) -> list[FailureRecord]:
+        """All failures that are known, under whichever leader, oldest first."""
+        term = self._term
+        return self._failures if term is None else term.coordinator.chronicle.past.records
 
     @property
     def records(self) -> list[EpochRecord]:

@@ -2,21 +2,14 @@
 
 A leader creates ``leader/0000000007`` and raises the counter in ``leader/0000000007.beat`` four
 times in the length of a lease. What the others make of it is decided in ``watching``, how long the
-leader may believe in it in ``tenure``. A thread does the input and output; a storage that does not
-answer holds up that thread alone, because ``look`` asks nobody but the clock.
+leader may believe in it in ``tenure``.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import socket
-import threading
-import time
-from collections.abc import Callable
 
-from mainstay.errors import MainstayError, brief
-from mainstay.ha.election import Candidate
+from mainstay.ha.campaign import Campaign, CampaignElection, Clock, this_process, uptime
 from mainstay.ha.tenure import Standing, Tenure
 from mainstay.ha.told import Told
 from mainstay.ha.watching import RESIGNED, Seen, Watching
@@ -24,104 +17,38 @@ from mainstay.snapshot.layout import LEASE_PREFIX, beat_path, lease_number, leas
 from mainstay.snapshot.storage import NotFound, Storage
 
 LEASE_FORMAT = 1
-BEATS = 4
-"""How often a lease is renewed within its length: a doubt begins when two renewals failed."""
-RESIGN_S = 3.0
-"""How long a process waits at its end for a storage that does not answer."""
-
-Clock = Callable[[], float]
 
 
-def uptime() -> float:
-    """Seconds that go on while this process, or the whole machine, is asleep."""
-    boot = getattr(time, "CLOCK_BOOTTIME", None)
-    return time.monotonic() if boot is None else time.clock_gettime(boot)
+class LeaseElection(CampaignElection):
+    """An election over a storage. ``job`` is for people: it stands in the leases.
 
-
-def this_process() -> str:
-    """How people know this process."""
-    return f"{socket.gethostname()} (process {os.getpid()})"
-
-
-class LeaseElection:
-    """An election over a storage. ``job`` is for people: it stands in the leases."""
-
-    can_win_again = True
+    What a leader notes is not stored: the commit log says it, to all who can read the leases.
+    """
 
     def __init__(
         self, storage: Storage, length_s: float, token: str, job: str = "", clock: Clock = uptime
     ) -> None:
+        super().__init__(clock)
         self._settings = (storage, length_s, token, job, clock)
-        self._clock = clock
-        self._campaign: _Campaign | None = None
 
-    def campaign(self, candidate: Candidate) -> None:
-        self._campaign = _Campaign(*self._settings, Told(candidate))
-        self._campaign.start()
-
-    def look(self) -> None:
-        if self._campaign is not None:
-            self._campaign.told.look(self._clock())
-
-    def note(self, attempt: int, epoch: int | None) -> None:
-        """The commit log says it, to everybody who can read the leases."""
-
-    def resign(self) -> None:
-        campaign, self._campaign = self._campaign, None
-        if campaign is not None:
-            campaign.leave()
-
-    @property
-    def leader(self) -> str:
-        return "" if self._campaign is None else self._campaign.leader
-
-    @property
-    def trouble(self) -> str:
-        return "" if self._campaign is None else self._campaign.trouble
-
-    @property
-    def silent_s(self) -> float:
-        return 0.0 if self._campaign is None else self._campaign.silent_s
+    def _new_campaign(self, told: Told) -> Campaign:
+        return _Campaign(*self._settings, told)
 
 
-class _Campaign(threading.Thread):
-    """Stands in line, and renews the lease while it leads, until it leaves."""
+class _Campaign(Campaign):
+    """Takes the next lease when the newest is silent, and raises its own counter."""
 
     def __init__(
         self, storage: Storage, length_s: float, token: str, job: str, clock: Clock, told: Told
     ) -> None:
-        super().__init__(name="mainstay-election", daemon=True)
-        self.told = told
-        self.leader = ""
-        self.trouble = ""
-        self.silent_s = 0.0
+        super().__init__(length_s, clock, told)
         self._storage = storage
-        self._length_s = length_s
         self._token = token
         self._job = job
-        self._clock = clock
         self._watching = Watching(token, length_s)
         self._tenure: Tenure | None = None
         self._number = 0
         self._beats = 0
-        self._is_over = threading.Event()
-
-    def run(self) -> None:
-        while not self._is_over.is_set():
-            try:
-                self._take_part()
-                self.trouble = ""
-            except Exception as error:
-                self.trouble = brief(error)  # whatever it is, it is tried again
-            self.told.look(self._clock())
-            self._is_over.wait(self._length_s / BEATS)
-        self._hand_over()
-
-    def leave(self) -> None:
-        """Be no candidate any more; a storage that does not answer is not waited for long."""
-        self._is_over.set()
-        self.join(RESIGN_S)
-        self.told.close()
 
     def _take_part(self) -> None:
         if self._tenure is not None and self._tenure.standing(self._clock()) is Standing.OVER:
@@ -212,7 +139,4 @@ class _Campaign(threading.Thread):
         if self._tenure is None or self._tenure.is_over:
             return
         self._tenure.end()
-        try:
-            self._storage.write(beat_path(self._number), RESIGNED.encode())
-        except MainstayError as error:
-            self.trouble = str(error)
+        self._storage.write(beat_path(self._number), RESIGNED.encode())

@@ -11,13 +11,11 @@ The client's callbacks only note something and wake the thread that does the inp
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Mapping
 from typing import Any
 
-from mainstay.errors import GraphError, brief
-from mainstay.ha.election import Candidate
-from mainstay.ha.lease import BEATS, RESIGN_S, Clock, this_process, uptime
+from mainstay.errors import GraphError, LinkError
+from mainstay.ha.campaign import Campaign, CampaignElection, Clock, this_process, uptime
 from mainstay.ha.tenure import Tenure
 from mainstay.ha.told import Told
 
@@ -38,10 +36,8 @@ def kazoo() -> Any:
     return kazoo
 
 
-class ZooKeeperElection:
+class ZooKeeperElection(CampaignElection):
     """An election below a path of ZooKeeper. ``options`` go to the client as they are."""
-
-    can_win_again = True
 
     def __init__(
         self,
@@ -53,41 +49,14 @@ class ZooKeeperElection:
         clock: Clock = uptime,
     ) -> None:
         kazoo()
+        super().__init__(clock)
         self._settings = (hosts, path, session_s, token, dict(options or {}), clock)
-        self._clock = clock
-        self._campaign: _Campaign | None = None
 
-    def campaign(self, candidate: Candidate) -> None:
-        self._campaign = _Campaign(*self._settings, Told(candidate))
-        self._campaign.start()
-
-    def look(self) -> None:
-        if self._campaign is not None:
-            self._campaign.told.look(self._clock())
-
-    def note(self, attempt: int, epoch: int | None) -> None:
-        if self._campaign is not None:
-            self._campaign.standing = (attempt, epoch)
-
-    def resign(self) -> None:
-        campaign, self._campaign = self._campaign, None
-        if campaign is not None:
-            campaign.leave()
-
-    @property
-    def leader(self) -> str:
-        return "" if self._campaign is None else self._campaign.leader
-
-    @property
-    def trouble(self) -> str:
-        return "" if self._campaign is None else self._campaign.trouble
-
-    @property
-    def silent_s(self) -> float:
-        return 0.0 if self._campaign is None else self._campaign.silent_s
+    def _new_campaign(self, told: Told) -> Campaign:
+        return _Campaign(*self._settings, told)
 
 
-class _Campaign(threading.Thread):
+class _Campaign(Campaign):
     """Stands in line with one client, over as many sessions as it takes, until it leaves."""
 
     def __init__(
@@ -100,26 +69,16 @@ class _Campaign(threading.Thread):
         clock: Clock,
         told: Told,
     ) -> None:
-        super().__init__(name="mainstay-zookeeper", daemon=True)
-        self.told = told
-        self.leader = ""
-        self.trouble = ""
-        self.silent_s = 0.0
-        self.standing: tuple[int | None, int | None] = (None, None)
-        """The attempt that runs and its last epoch, as far as the leader has noted."""
+        super().__init__(session_s, clock, told)
         self._published: tuple[int | None, int | None] | None = None
         self._line = f"{path}/line"
         self._information = f"{path}/leader"
-        self._session_s = session_s
         self._token = token
-        self._clock = clock
         self._node: str | None = None
         self._session: int | None = None
         self._beats = 0
         self._ahead: tuple[str, int] = ("", -1)
         self._ahead_since = 0.0
-        self._is_over = threading.Event()
-        self._wake = threading.Event()
         # A standby waits for servers that are away for as long as it takes.
         retry = {"max_tries": -1, "delay": 0.1, "max_delay": 1.0}
         self._client: Any = kazoo().client.KazooClient(
@@ -135,37 +94,17 @@ class _Campaign(threading.Thread):
             self.told.lost()
         self._wake.set()
 
-    # ------------------------------------------------------------ the thread
-
     def run(self) -> None:
         self._client.start_async()
-        while not self._is_over.is_set():
-            try:
-                if self._client.connected:
-                    self._take_part()
-                    self.trouble = ""
-                else:
-                    self.trouble = "ZooKeeper does not answer"
-            except Exception as error:
-                # Whatever it is, it is tried again: what was done is read back from the servers.
-                self.trouble = brief(error)
-            self.told.look(self._clock())
-            self._wake.wait(self._session_s / BEATS)
-            self._wake.clear()
-        self._hand_over()
-
-    def leave(self) -> None:
-        """Be no candidate any more; servers that do not answer are not waited for long."""
-        self._is_over.set()
-        self._wake.set()
-        self.join(RESIGN_S)
-        self.told.close()
+        super().run()
 
     def _do(self, asked: Any) -> Any:
         """The answer to something that was asked without waiting; it may be long in coming."""
-        return asked.get(timeout=self._session_s / 2)
+        return asked.get(timeout=self._length_s / 2)
 
     def _take_part(self) -> None:
+        if not self._client.connected:
+            raise LinkError("ZooKeeper does not answer")
         session = self._client.client_id[0]
         if self._node is None or session != self._session:
             self._stand_in_line(session)
@@ -230,7 +169,7 @@ class _Campaign(threading.Thread):
         who = this_process()
         if self._ahead[0]:
             self.silent_s = begun_at - self._ahead_since
-        if self.told.elected(Tenure(self._session_s, begun_at), self._clock()):
+        if self.told.elected(Tenure(self._length_s, begun_at), self._clock()):
             self.leader = who
             self._published = None
             self._publish_if_new()
@@ -284,8 +223,6 @@ class _Campaign(threading.Thread):
         try:
             if self._node is not None and self._client.connected:
                 self._do(self._client.delete_async(f"{self._line}/{self._node}"))
-        except Exception as error:
-            self.trouble = brief(error)  # the session ends by itself
         finally:
             self._client.stop()
             self._client.close()

@@ -18,6 +18,7 @@ from mainstay.snapshot.checked import read_manifest
 from mainstay.snapshot.commitlog import read_history
 from mainstay.snapshot.history import Begin, EpochCommitted, History, PastAttempt, SavepointTaken
 from mainstay.snapshot.layout import (
+    FAILURES_PREFIX,
     LOG_PREFIX,
     MANIFEST_PREFIX,
     STATE_PREFIX,
@@ -27,7 +28,7 @@ from mainstay.snapshot.layout import (
 from mainstay.snapshot.listing import ListedStorage, StoredFile
 from mainstay.snapshot.manifest import FileRef, Manifest
 
-PREFIXES = (LOG_PREFIX, MANIFEST_PREFIX, STATE_PREFIX, STATISTICS_PREFIX)
+PREFIXES = (LOG_PREFIX, MANIFEST_PREFIX, STATE_PREFIX, STATISTICS_PREFIX, FAILURES_PREFIX)
 LATEST = "latest"
 
 

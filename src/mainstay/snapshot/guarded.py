@@ -10,27 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from mainstay.errors import NotLeadingError
-from mainstay.snapshot.storage import BytesLike, Paths, Storage
+from mainstay.snapshot.passing import PassingStorage
+from mainstay.snapshot.storage import Storage
 
 
-class GuardedStorage:
+class GuardedStorage(PassingStorage):
     """Passes everything on, and asks before each delete whether this process still leads."""
 
     def __init__(self, inner: Storage, leads: Callable[[], bool]) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._leads = leads
-
-    def read(self, path: str, start: int = 0, length: int | None = None) -> bytes:
-        return self._inner.read(path, start, length)
-
-    def write(self, path: str, data: BytesLike) -> None:
-        self._inner.write(path, data)
-
-    def create(self, path: str, data: BytesLike) -> bool:
-        return self._inner.create(path, data)
-
-    def list(self, prefix: str) -> Paths:
-        return self._inner.list(prefix)
 
     def delete(self, path: str) -> None:
         if not self._leads():

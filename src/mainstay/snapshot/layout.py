@@ -8,6 +8,7 @@
     state/<uid>/a0003/s0001-<file>            a file of a database or loop of subtask 1
     state/<uid>/a0003/s0001-<state>-e7.units  many units of an operator state, of epoch 7
     statistics/0000000107-a0003.json          figures of the epochs up to 107
+    failures/0000000003-<leader>-0001.json    why attempt 3 failed: a leader's first
     leader/0000000002                         the lease of the second leader, and its .beat
 """
 
@@ -21,6 +22,7 @@ LOG_PREFIX = "log/"
 MANIFEST_PREFIX = "epochs/"
 STATE_PREFIX = "state/"
 STATISTICS_PREFIX = "statistics/"
+FAILURES_PREFIX = "failures/"
 LEASE_PREFIX = "leader/"
 
 # A name on a local disk has at most 255 bytes.
@@ -50,6 +52,11 @@ def manifest_path(epoch: int, attempt: int) -> str:
 def statistics_path(epoch: int, attempt: int) -> str:
     """The path of a chunk of statistics; ``epoch`` is its last."""
     return f"{STATISTICS_PREFIX}{epoch:010d}-a{attempt:04d}.json"
+
+
+def failure_path(attempt: int, leader: str, number: int) -> str:
+    """The path of the failure of an attempt, 0 where none had begun; each leader counts its own."""
+    return f"{FAILURES_PREFIX}{attempt:010d}-{safe_name(leader)}-{number:04d}.json"
 
 
 def lease_path(number: int) -> str:

@@ -7,14 +7,15 @@ so one that was read ahead is as good as one that is read now. The log itself is
 from __future__ import annotations
 
 from mainstay.snapshot.commitlog import read_history
-from mainstay.snapshot.storage import BytesLike, Paths, Storage
+from mainstay.snapshot.passing import PassingStorage
+from mainstay.snapshot.storage import Storage
 
 
-class WarmStorage:
+class WarmStorage(PassingStorage):
     """Passes everything on, but for the one file that it has read ahead."""
 
     def __init__(self, inner: Storage) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._ahead: tuple[str, bytes] | None = None
 
     def read_ahead(self) -> int:
@@ -33,19 +34,7 @@ class WarmStorage:
     def read(self, path: str, start: int = 0, length: int | None = None) -> bytes:
         ahead = self._ahead
         if ahead is None or ahead[0] != path or start or length is not None:
-            return self._inner.read(path, start, length)
+            return super().read(path, start, length)
         # Once: it may be large, and nobody reads it again.
         self._ahead = None
         return ahead[1]
-
-    def write(self, path: str, data: BytesLike) -> None:
-        self._inner.write(path, data)
-
-    def create(self, path: str, data: BytesLike) -> bool:
-        return self._inner.create(path, data)
-
-    def list(self, prefix: str) -> Paths:
-        return self._inner.list(prefix)
-
-    def delete(self, path: str) -> None:
-        self._inner.delete(path)

@@ -18,6 +18,8 @@ from mainstay.inspect.survey_orphans import find_orphans, remove_orphans
 from mainstay.inspect.survey_savepoint import survey_savepoint
 from mainstay.inspect.survey_state import survey_epoch
 from mainstay.quantities import shown_size as size
+from mainstay.runtime.failure_record import FailureRecord
+from mainstay.snapshot.failures import read_failures, with_end
 from mainstay.snapshot.listing import ListedStorage
 from mainstay.snapshot.manifest import FileRef
 from mainstay.snapshot.object_storage import open_existing
@@ -39,6 +41,7 @@ class Request:
     remove_orphans: bool = False
     history: int = 0
     as_json: bool = False
+    failures: bool = False
 
 
 def run_snapshots(console: Console, place: str, request: Request, confirm: Confirm) -> bool:
@@ -114,11 +117,11 @@ class _Savepoint(_Report):
     def _parts(self) -> None:
         request = self._request
         asks_more = request.epoch is not None or request.orphans or request.remove_orphans
-        if asks_more or request.history:
+        if asks_more or request.history or request.failures:
             raise RestoreError(
                 f"{self._place!r} is a savepoint: it holds one epoch, and nothing in it is an "
-                "orphan. Leave out --epoch, --history and --orphans, or name a job's snapshot "
-                "directory."
+                "orphan. Leave out --epoch, --history, --failures and --orphans, or name a job's "
+                "snapshot directory."
             )
         savepoint = read_savepoint(self._storage, self._place)
         self._add(
@@ -162,6 +165,8 @@ class _Snapshots(_Report):
             self._add_epoch(epoch)
         if request.history:
             self._add_history(request.history)
+        if request.failures:
+            self._add_failures()
         if request.verify:
             self._add_check(directory.epochs if epoch is None else (epoch,))
         if request.orphans or request.remove_orphans:
@@ -171,8 +176,9 @@ class _Snapshots(_Report):
     def _asks_for_a_part(self) -> bool:
         """Whether something is asked for that is not to be looked for below an overview."""
         request = self._request
-        asked = (request.verify, request.history, request.orphans, request.remove_orphans)
-        return request.epoch is not None or any(asked)
+        shown = (request.epoch is not None, request.history, request.failures)
+        done = (request.verify, request.orphans, request.remove_orphans)
+        return any(shown) or any(done)
 
     def _add_directory(self, *, is_all: bool) -> None:
         condition = condition_of(self._directory, self._now)
@@ -206,6 +212,14 @@ class _Snapshots(_Report):
             "history",
             [asdict(each) for each in epochs],
             lambda: show.show_history(self._console, epochs),
+        )
+
+    def _add_failures(self) -> None:
+        stored = with_end(read_failures(self._storage), self._directory.history.ended)
+        self._add(
+            "failures",
+            [asdict(each) for each in stored],
+            lambda: show.show_failures(self._console, list(map(FailureRecord.known, stored))),
         )
 
     def _add_check(self, epochs: tuple[KeptEpoch, ...]) -> None:

@@ -14,6 +14,7 @@ from mainstay.inspect.survey_condition import Condition
 from mainstay.inspect.survey_orphans import Orphans
 from mainstay.inspect.survey_state import OperatorSurvey, Spread, StateSurvey
 from mainstay.quantities import shown_size as size
+from mainstay.runtime.failure_record import FailureRecord
 from mainstay.snapshot.listing import StoredFile
 from mainstay.snapshot.savepoint import Savepoint
 from mainstay.snapshot.statistics import EpochStatistics
@@ -142,6 +143,17 @@ def show_history(console: Console, epochs: Sequence[EpochStatistics]) -> None:
             each.reason,
         )
     show_table(console, table, less=("attempt", "alignment", "sync", "async"))
+
+
+def show_failures(console: Console, failures: Sequence[FailureRecord]) -> None:
+    """Attempts that have failed, each with the author's frames below it."""
+    if not failures:
+        console.print("no attempt has failed")
+    for each in failures:
+        head = f"{when(each.at)} UTC  {each}"
+        console.print(Text(head), highlight=False, soft_wrap=True)
+        for line in each.traceback.rstrip().splitlines():
+            console.print(Text(f"    {line}", style="dim"), highlight=False, soft_wrap=True)
 
 
 # ---------------------------------------------------------------- what an epoch holds

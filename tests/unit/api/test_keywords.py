@@ -18,7 +18,8 @@ from mainstay.errors import GraphError, KeywordError
 from mainstay.testing import run
 
 MADE_BY_THE_RUNTIME = {
-    *("AttemptRecord", "EpochRecord", "Figures", "Problem", "Recovery", "TaskMetrics"),
+    *("AttemptRecord", "EpochRecord", "FailureRecord", "Figures", "Problem", "Recovery"),
+    "TaskMetrics",
     *("Column", "Job", "KeyedStream", "Stream"),
     *("EpochStatus", "GroupedBatch", "ProcessContext", "RecordList", "Silent"),
 }

@@ -18,6 +18,8 @@ import mainstay as ms
 from mainstay.connectors import Files, Memory
 from mainstay.connectors import Sequence as Numbers
 from mainstay.errors import JobFailedError, SourceError, UserFunctionError
+from mainstay.snapshot.commitlog import read_history
+from mainstay.snapshot.object_storage import open_storage
 from tests.unit.drive.failing import PATIENCE_S, RETRY, Plain, Raising, await_true, start
 
 
@@ -225,6 +227,23 @@ def test_a_function_that_cannot_be_closed_is_told_of_and_harms_nothing(
 # ---------------------------------------------------------------- what is told of it all
 
 
+def test_failures_are_known_to_later_starts(tmp_path: Path) -> None:
+    for number in (1, 2):
+        job = start(tmp_path, Raising(), restart=RETRY, restore="latest-or-new")
+        with pytest.raises(UserFunctionError):
+            job.wait(PATIENCE_S)
+        attempts = list(range(1, 3 * number + 1))
+        await_true(job, lambda attempts=attempts, job=job: len(job.failures()) == len(attempts))
+        assert [each.attempt for each in job.failures()] == attempts
+    outcomes = [each.outcome for each in job.failures()]
+    assert outcomes == ["restarted", "restarted", "given up"] * 2
+    assert {(each.operator, each.cause) for each in job.failures()} == {
+        ("function", "LookupError: no such order")
+    }
+    assert all("raise LookupError" in each.traceback for each in job.failures())
+    assert "given up, because" in repr(job.failures())
+
+
 def test_recoveries_are_known_in_this_drive_too(tmp_path: Path) -> None:
     job = endless(tmp_path, Plain(), restart=RETRY)
     assert job.recoveries() == []
@@ -286,17 +305,51 @@ job.wait()
 """
 
 
-def test_an_interrupt_says_at_which_epoch_and_how_to_go_on(tmp_path: Path) -> None:
-    script = tmp_path / "interrupted.py"
-    script.write_text(PROGRAM.format(directory=str(tmp_path / "snapshots")))
+CANCELLED = re.compile(
+    r"^interrupted: cancelled at epoch \d+; go on with restore='latest'$", re.MULTILINE
+)
+
+
+def signalled(folder: Path, number: signal.Signals, before: str = "") -> tuple[int, str]:
+    """How a program that waits for its job ends when it gets a signal: its code, and its words."""
+    script = folder / "interrupted.py"
+    script.write_text(before + PROGRAM.format(directory=str(folder / "snapshots")))
     with subprocess.Popen(
         [sys.executable, str(script)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as running:
         assert running.stdout is not None
         assert running.stdout.readline() == "ready\n"
-        running.send_signal(signal.SIGINT)
+        running.send_signal(number)
         _, told = running.communicate(timeout=PATIENCE_S)
-    assert re.search(
-        r"^interrupted: cancelled at epoch \d+; go on with restore='latest'$", told, re.M
-    ), told
+    return running.returncode, told
+
+
+def test_an_interrupt_says_at_which_epoch_and_how_to_go_on(tmp_path: Path) -> None:
+    code, told = signalled(tmp_path, signal.SIGINT)
+    assert CANCELLED.search(told), told
     assert "KeyboardInterrupt" in told
+    assert code == -signal.SIGINT
+
+
+def test_a_program_that_is_told_to_end_cancels_its_job_and_says_how_to_go_on(
+    tmp_path: Path,
+) -> None:
+    code, told = signalled(tmp_path, signal.SIGTERM)
+    assert CANCELLED.search(told), told
+    assert "Traceback" not in told
+    assert code == 128 + signal.SIGTERM
+    ended = read_history(open_storage(str(tmp_path / "snapshots"))).ended
+    assert ended is not None
+    assert ended.how == "cancelled"
+
+
+OWN_HANDLER = """
+import os, signal
+signal.signal(signal.SIGTERM, lambda *_: os._exit(7))
+"""
+
+
+def test_a_program_that_handles_the_signal_itself_is_left_alone(tmp_path: Path) -> None:
+    code, told = signalled(tmp_path, signal.SIGTERM, OWN_HANDLER)
+    assert code == 7
+    assert not told

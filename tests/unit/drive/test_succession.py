@@ -116,6 +116,31 @@ def test_a_driver_whose_session_was_stopped_leaves_the_job_to_the_other(job: Job
     check_complete(job.sink)
 
 
+def test_a_leader_that_leaves_ends_its_attempt_and_the_other_goes_on(job: Job) -> None:
+    leader, standby = job.pair()
+    leader.post(leader._leadership.leave)
+    leader._await_end(PATIENCE_S)
+    assert leader.status == "standby"
+    assert leader.attempts()[-1].reason == "the driver was told to end"
+    await_true(standby, lambda: standby.status == "running")
+    await_true(standby, lambda: bool(standby.failures()))
+    assert [each.outcome for each in standby.failures()] == ["handed over"]
+    job.source.open_gate()
+    assert standby.wait(PATIENCE_S) == "finished"
+    check_complete(job.sink)
+
+
+def test_a_driver_on_standby_that_leaves_changes_nothing_for_the_leader(job: Job) -> None:
+    leader, standby = job.pair()
+    standby.post(standby._leadership.leave)
+    standby._await_end(PATIENCE_S)
+    assert standby.status == "standby"
+    job.source.open_gate()
+    assert leader.wait(PATIENCE_S) == "finished"
+    assert len(leader.attempts()) == 1
+    check_complete(job.sink)
+
+
 def test_a_job_that_has_finished_is_finished_for_a_driver_that_stood_by(job: Job) -> None:
     leader, standby = job.pair()
     job.source.open_gate()

@@ -26,8 +26,6 @@ from mainstay.connectors.bases.transactions import TransactionId, owner_of
 from mainstay.connectors.bases.two_phase import TwoPhaseSink
 from mainstay.connectors.postgres.columns import (
     Column,
-    check_columns,
-    columns_of,
     composed,
     definitions,
     identifier,
@@ -35,15 +33,14 @@ from mainstay.connectors.postgres.columns import (
 )
 from mainstay.connectors.postgres.driver import driver
 from mainstay.connectors.postgres.fence import (
-    Fence,
     define,
     end_session,
     new_token,
     place_beside,
     session_name,
-    text_of,
 )
 from mainstay.connectors.postgres.session import Server, Session, table_name
+from mainstay.connectors.postgres.target import Target
 from mainstay.connectors.postgres.writing import copy_rows
 from mainstay.errors import FencedError, SinkError
 from mainstay.own_frames import made_with_own_frames
@@ -110,15 +107,13 @@ class PostgresSink(TwoPhaseSink[Transaction]):
         self.server = Server.checked(dsn, timeout, "PostgresSink")
         self.table = table_name(table, "PostgresSink")
         self.create = create
+        self._target = Target(self.server, self.table, create, "PostgresSink")
         self._ledger = place_beside(self.table, LEDGER)
         self._known = _Known()
 
     def __getstate__(self) -> dict[str, Any]:
         # What the driver has seen says nothing of what a worker needs.
         return {**self.__dict__, "_known": _Known()}
-
-    def _where(self) -> str:
-        return f"table {text_of(self.table)} in {self.server}"
 
     # ------------------------------------------------------------ a transaction, on a worker
 
@@ -127,7 +122,7 @@ class PostgresSink(TwoPhaseSink[Transaction]):
         session = self.server.connect(name, SinkError, is_patient=True)
         try:
             self._check_slots(session, id.subtask + 1)
-            term = self._fence(id.owner).await_admission(session, id.attempt)
+            term = self._target.fence(id.owner).await_admission(session, id.attempt)
         except BaseException:
             session.close()
             raise
@@ -141,7 +136,7 @@ class PostgresSink(TwoPhaseSink[Transaction]):
             transaction.schema = batch.schema
         names = joined(batch.schema.names)
         copy = composed("COPY {} ({}) FROM STDIN (FORMAT csv)", identifier(self.table), names)
-        copy_rows(session, copy, batch, self._known.columns[batch.schema], self._where())
+        copy_rows(session, copy, batch, self._known.columns[batch.schema], str(self._target))
         transaction.rows += batch.num_rows
 
     def pre_commit(self, transaction: Transaction) -> bytes:
@@ -153,7 +148,7 @@ class PostgresSink(TwoPhaseSink[Transaction]):
 
     def _write_down(self, transaction: Transaction) -> None:
         """Put the transaction into the ledger, unless another attempt has taken over."""
-        id, fence = transaction.id, self._fence(transaction.id.owner)
+        id, fence = transaction.id, self._target.fence(transaction.id.owner)
         written = transaction.session.run(
             composed(
                 "INSERT INTO {ledger} (owner, term, subtask, number, rows) "
@@ -170,7 +165,7 @@ class PostgresSink(TwoPhaseSink[Transaction]):
         )
         if written != 1:
             raise FencedError(
-                f"{self._where()}: transaction {id} is refused, because a newer attempt has taken "
+                f"{self._target}: transaction {id} is refused, because a newer attempt has taken "
                 "over."
             )
 
@@ -203,19 +198,10 @@ class PostgresSink(TwoPhaseSink[Transaction]):
     def _check_table(self, session: Session, schema: pa.Schema) -> None:
         if schema in self._known.columns:
             return
-        columns = columns_of(session, self.table)
-        if columns is None and self.create:
-            statement = "CREATE TABLE IF NOT EXISTS {} ({})"
-            made = composed(statement, identifier(self.table), definitions(schema))
-            define(session, self.table, made)
-            columns = columns_of(session, self.table)
-        if columns is None:
-            raise SinkError(
-                f"there is no {self._where()}. Create it, or have it created from the stream's "
-                "schema with PostgresSink(..., create=True)."
-            )
-        check_columns(schema, columns, self._where())
-        self._known.columns[schema] = columns
+        statement, table = "CREATE TABLE IF NOT EXISTS {} ({})", identifier(self.table)
+        self._known.columns[schema] = self._target.columns(
+            session, schema, lambda: composed(statement, table, definitions(schema))
+        )
 
     # ------------------------------------------------------------ commits and recovery
 
@@ -232,7 +218,7 @@ class PostgresSink(TwoPhaseSink[Transaction]):
     def _commit(self, session: Session, id: TransactionId) -> None:
         if not _finish(session, "COMMIT", str(id)) and not self._is_in_ledger(session, id):
             raise SinkError(
-                f"{self._where()}: transaction {id} belongs to a complete epoch, but is neither "
+                f"{self._target}: transaction {id} belongs to a complete epoch, but is neither "
                 "prepared nor committed there. Either somebody has rolled it back (ROLLBACK "
                 "PREPARED), and its rows are lost, or the connection string leads to another "
                 "database than before: correct it, and the job goes on."
@@ -261,7 +247,7 @@ class PostgresSink(TwoPhaseSink[Transaction]):
         with self.server.connect(session_name(owner, attempt, "driver"), SinkError) as session:
             self._check_slots(session, 1)
             define(session, self._ledger, composed(DEFINITION, identifier(self._ledger)))
-            term = self._fence(owner).admit(session, attempt, token)
+            term = self._target.fence(owner).admit(session, attempt, token)
             for name in _prepared(session, owner, term):
                 if name not in wanted:
                     _finish(session, "ROLLBACK", name)
@@ -280,9 +266,6 @@ class PostgresSink(TwoPhaseSink[Transaction]):
             [json.dumps(each) for each in kept],
         )
         session.run(delete)
-
-    def _fence(self, owner: str) -> Fence:
-        return Fence.beside(self.table, self.server, owner)
 
 
 def _id_of(handle: bytes) -> TransactionId:

@@ -26,8 +26,6 @@ from mainstay.connectors.bases.idempotent import IdempotentSink, Order, Upserter
 from mainstay.connectors.bases.transactions import owner_of
 from mainstay.connectors.postgres.columns import (
     Column,
-    check_columns,
-    columns_of,
     composed,
     definitions,
     identifier,
@@ -35,14 +33,13 @@ from mainstay.connectors.postgres.columns import (
 )
 from mainstay.connectors.postgres.driver import driver
 from mainstay.connectors.postgres.fence import (
-    Fence,
-    define,
     end_session,
     new_token,
     session_name,
     text_of,
 )
 from mainstay.connectors.postgres.session import Server, Session, column_names, table_name
+from mainstay.connectors.postgres.target import Target
 from mainstay.connectors.postgres.writing import copy_rows
 from mainstay.errors import GraphError, SinkError
 from mainstay.own_frames import made_with_own_frames
@@ -79,6 +76,7 @@ class PostgresUpsertSink(IdempotentSink):
         self.table = table_name(table, "PostgresUpsertSink")
         self.key = column_names(key, "key", "PostgresUpsertSink")
         self.create = create
+        self.target = Target(self.server, self.table, create, "PostgresUpsertSink")
         self.guard = guard
         self._tokens: dict[tuple[str, int], str] = {}
         if reserved := sorted({*GUARD, PLACE} & set(self.key)):
@@ -94,13 +92,7 @@ class PostgresUpsertSink(IdempotentSink):
         owner, attempt = owner_of(recovery.lineage, recovery.uid), recovery.attempt
         token = self._tokens.setdefault((owner, attempt), new_token())
         with self.server.connect(session_name(owner, attempt, "driver"), SinkError) as session:
-            self.fence(owner).admit(session, attempt, token)
-
-    def fence(self, owner: str) -> Fence:
-        return Fence.beside(self.table, self.server, owner)
-
-    def where(self) -> str:
-        return f"table {text_of(self.table)} in {self.server}"
+            self.target.fence(owner).admit(session, attempt, token)
 
 
 class PostgresUpserter(Upserter):
@@ -126,7 +118,7 @@ class PostgresUpserter(Upserter):
         copy = composed("COPY {} ({}) FROM STDIN (FORMAT csv)", identifier([STAGED]), names)
         places = pa.array(np.arange(batch.num_rows))
         rows = batch.append_column(PLACE, places)
-        copy_rows(session, copy, rows, self._columns, self._sink.where())
+        copy_rows(session, copy, rows, self._columns, str(self._sink.target))
         session.run(self._merge(batch.schema, order))
         session.run("COMMIT")
 
@@ -147,7 +139,7 @@ class PostgresUpserter(Upserter):
                 old.close()
                 end_session(session, old.pid, old.name)
             if sink.guard:
-                self._term = sink.fence(self._owner).await_admission(session, self._attempt)
+                self._term = sink.target.fence(self._owner).await_admission(session, self._attempt)
         except BaseException:
             session.close()
             raise
@@ -205,8 +197,7 @@ class PostgresUpserter(Upserter):
     def _stage(self, session: Session, schema: pa.Schema) -> None:
         """See that the rows fit, and make the table that they are copied into."""
         sink = self._sink
-        self._columns = self._found_columns(session, schema)
-        check_columns(schema, self._columns, sink.where())
+        self._columns = sink.target.columns(session, schema, lambda: self._definition(schema))
         self._check_guard()
         staged = identifier([STAGED])
         session.run(composed("DROP TABLE IF EXISTS pg_temp.{}", staged))
@@ -223,19 +214,6 @@ class PostgresUpserter(Upserter):
         self._check_key(session, schema)
         self._staged = schema
 
-    def _found_columns(self, session: Session, schema: pa.Schema) -> dict[str, Column]:
-        sink = self._sink
-        columns = columns_of(session, sink.table)
-        if columns is None and sink.create:
-            define(session, sink.table, self._definition(schema))
-            columns = columns_of(session, sink.table)
-        if columns is None:
-            raise SinkError(
-                f"there is no {sink.where()}. Create it, or have it created from the stream's "
-                "schema with PostgresUpsertSink(..., create=True)."
-            )
-        return columns
-
     def _definition(self, schema: pa.Schema) -> Any:
         guard = [pa.field(name, pa.int64()) for name in GUARD] if self._sink.guard else []
         return composed(
@@ -250,14 +228,14 @@ class PostgresUpserter(Upserter):
         if sink.guard and (missing := [name for name in GUARD if name not in columns]):
             added = ", ".join(f"ADD COLUMN {name} bigint" for name in missing)
             raise SinkError(
-                f"{sink.where()} has no columns {', '.join(missing)}, which say how new a row is. "
+                f"{sink.target} has no columns {', '.join(missing)}, which say how new a row is. "
                 f"Run ALTER TABLE {text_of(sink.table)} {added}; or do without them, with "
                 "PostgresUpsertSink(..., guard=False)."
             )
         for column in (columns[name] for name in GUARD if sink.guard):
             if column.type != "int8":
                 raise SinkError(
-                    f"{sink.where()}: column {column.name!r} is {column.shown_type}, which may not "
+                    f"{sink.target}: column {column.name!r} is {column.shown_type}, which may not "
                     f"hold how new a row is. Run ALTER TABLE {text_of(sink.table)} ALTER COLUMN "
                     f"{column.name} TYPE bigint."
                 )
@@ -270,7 +248,7 @@ class PostgresUpserter(Upserter):
                 raise
             key = ", ".join(f'"{name}"' for name in self._sink.key)
             raise SinkError(
-                f"{self._sink.where()} has no primary key or unique index of exactly ({key}). Run "
+                f"{self._sink.target} has no primary key or unique index of exactly ({key}). Run "
                 f"CREATE UNIQUE INDEX ON {text_of(self._sink.table)} ({key})."
             ) from error
 
@@ -278,12 +256,12 @@ class PostgresUpserter(Upserter):
         for name in self._sink.key:
             if name not in batch.schema.names:
                 raise SinkError(
-                    f"{self._sink.where()}: the key column {name!r} is not in the stream, which "
+                    f"{self._sink.target}: the key column {name!r} is not in the stream, which "
                     f"has {', '.join(batch.schema.names)}. Correct key=, or add the column."
                 )
             if batch.column(name).null_count:
                 raise SinkError(
-                    f"{self._sink.where()}: a row has null for the key column {name!r}. Filter "
+                    f"{self._sink.target}: a row has null for the key column {name!r}. Filter "
                     "such rows out before the sink."
                 )
 

@@ -143,8 +143,8 @@ class RunningAttempt:
                 self._snapshots.acknowledge(message)
             case Decline(_, epoch, task, subtask, reason):
                 self._snapshots.decline(epoch, f"{task}[{subtask}]: {reason}")
-            case WorkerFailed(_, _, error):
-                self._fail(error)
+            case WorkerFailed(_, worker, error):
+                self._fail(error, None if worker < 0 else worker)
 
     def _is_own(self, message: Any) -> bool:
         return bool(message.attempt == self.number)
@@ -249,11 +249,11 @@ class RunningAttempt:
         if closing is not None:
             self._owner.ended(closing.ending())
 
-    def _fail(self, error: Exception) -> None:
+    def _fail(self, error: Exception, worker: int | None = None) -> None:
         if self.is_over:
             return
         self.end(str(error))
-        self._owner.ended(Ending(How.FAILED, error))
+        self._owner.ended(Ending(How.FAILED, error, worker=worker))
 
     def end(self, reason: str) -> None:
         """The attempt is over: nothing more is triggered or believed."""

@@ -7,11 +7,16 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import replace
 
+from mainstay.errors import FencedError
 from mainstay.runtime.coordinator.epoch_history import EpochHistory
 from mainstay.runtime.coordinator.epochs import EpochRecord
+from mainstay.runtime.coordinator.failure_history import FailureHistory
+from mainstay.runtime.failure_record import FailureRecord
 from mainstay.runtime.ports import Ports
 from mainstay.runtime.status import AttemptRecord, Failure
+from mainstay.snapshot.failures import HANDED_OVER
 from mainstay.snapshot.history import Ended
 
 MOST_ATTEMPTS = 1000
@@ -24,9 +29,11 @@ MOST_NEWS = 64
 class Chronicle:
     """The attempts and epochs so far, and the news that nobody has taken yet."""
 
-    def __init__(self, ports: Ports) -> None:
+    def __init__(self, ports: Ports, leader: str) -> None:
         self.attempts: list[AttemptRecord] = []
         self.epochs = EpochHistory(ports)
+        self.past = FailureHistory(ports, leader)
+        """All failures that are known, also of earlier leaders."""
         self.report: tuple[str, ...] = ()
         """What is to be said of a job that had finished and has nothing new to read."""
         self.failures: deque[Failure] = deque(maxlen=MOST_NEWS)
@@ -55,16 +62,29 @@ class Chronicle:
             self.attempts[-1].ended_at = self._clock.wall()
             self.attempts[-1].reason = reason
 
-    def will_try_again(self, error: Exception, at: float, attempt: int, epoch: int | None) -> None:
+    def will_try_again(
+        self, error: Exception, at: float, attempt: int, epoch: int | None, worker: int | None
+    ) -> None:
         """The last attempt has failed; the next begins some time later, from an epoch."""
         now = self._clock.monotonic()
         self.setback = Failure(self.last_attempt, error, now, at, attempt, epoch)
         self.failures.append(self.setback)
+        self._remember(self.setback, worker)
 
-    def has_given_up(self, error: Exception, why: str) -> None:
-        """The job has failed."""
+    def has_given_up(
+        self, error: Exception, why: str, worker: int | None, *, is_left: bool
+    ) -> None:
+        """The job has failed; ``is_left``: another process may go on with it."""
         now = self._clock.monotonic()
-        self.failures.append(Failure(self.last_attempt, error, now, why_last=why))
+        failure = Failure(self.last_attempt, error, now, why_last=why)
+        self.failures.append(failure)
+        # What becomes of the job of a leader that was replaced, its successor says.
+        if not isinstance(error, FencedError):
+            self._remember(failure, worker, is_left=is_left)
+
+    def _remember(self, failure: Failure, worker: int | None, *, is_left: bool = False) -> None:
+        record = FailureRecord.of(failure, self._clock.wall(), self.past.leader, worker)
+        self.past.add(replace(record, outcome=HANDED_OVER) if is_left else record)
 
     def halted(self, epoch: int | None) -> None:
         """The job has halted; where it was late it has stored rows instead of waiting for them."""

@@ -30,11 +30,16 @@ class How(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """What an attempt has come to. ``troubles``: what functions raised when they were closed."""
+    """What an attempt has come to.
+
+    ``troubles``: what functions raised when they were closed. ``worker``: the one that failed,
+    where it is known.
+    """
 
     how: How
     error: Exception | None = None
     troubles: tuple[str, ...] = ()
+    worker: int | None = None
 
 
 @dataclass(slots=True)

@@ -82,13 +82,13 @@ class Coordinator:
         self.error: Exception | None = None
         self.is_replaced = False
         """Whether the job has ended for this leader because another one has it."""
-        self.chronicle = Chronicle(ports)
+        self._leader = tokens()
+        self.chronicle = Chronicle(ports, self._leader)
         self.attempts = self.chronicle.attempts
         self.records = self.chronicle.epochs.records
         self._job = job
         self._options = options
         self._ports = ports
-        self._leader = tokens()
         self._claims = Claims(ports, options.snapshots, tokens, self._lost)
         succession = succession or Succession()
         patience_s = SHARED_PATIENCE_S if succession.is_shared else PATIENCE_S
@@ -157,6 +157,14 @@ class Coordinator:
             name = self._options.name
             self._replaced(f"this process does not lead job {name!r} any more, and has stopped it")
 
+    def hand_over(self) -> None:
+        """This process is told to end: end its part in the job, which another may go on with."""
+        if self._stop("the driver was told to end"):
+            self._ended_how = "this process was told to end"
+            if self.attempts:
+                self.chronicle.past.handed_over(self.attempts[-1].attempt)
+            self._replaced(f"this process was told to end, and leaves job {self._options.name!r}")
+
     def doubt(self, is_doubted: bool) -> None:
         """While it is not sure that this process leads, claim nothing and commit nothing."""
         self._claims.hold(is_doubted)
@@ -219,6 +227,8 @@ class Coordinator:
     def _begun(self, start: Start, begin: Begin) -> None:
         """The slot is won: this leader owns the job, and this attempt is the current one."""
         self._owns_log = True
+        if not self.attempts:
+            self.chronicle.past.succeed(start.history, begin)
         if not self.status.is_final:
             self.status = Status.LAUNCHING
             self.execution.launch(begin, start, self._job, self)
@@ -251,7 +261,7 @@ class Coordinator:
             case Ending(How.FAILED, Exception() as error):
                 self.execution.give_back(str(error))
                 falls_back = self._starting.falls_back(error, self.attempts[-1].restored_from)
-                self._try_again(error, may_heal=falls_back or None)
+                self._try_again(error, may_heal=falls_back or None, worker=ending.worker)
 
     def _halted(self) -> None:
         if self.status.is_final:
@@ -269,7 +279,9 @@ class Coordinator:
 
     # ------------------------------------------------------------ ends
 
-    def _try_again(self, error: Exception, may_heal: bool | None = None) -> None:
+    def _try_again(
+        self, error: Exception, may_heal: bool | None = None, worker: int | None = None
+    ) -> None:
         """Whether and when there is another attempt is up to the error and the restart strategy."""
         if self.status.is_final:
             return
@@ -278,11 +290,11 @@ class Coordinator:
             may_heal = is_healed_by_restart(error, is_first=is_first)
         at = self._restarts.after(error, self._ports.clock.monotonic(), may_heal=may_heal)
         if at is None:
-            self._fail_job(error, self._restarts.why_not_again)
+            self._fail_job(error, self._restarts.why_not_again, worker)
             return
         self.status = Status.RESTARTING
         following = self._claims.history.next_attempt
-        self.chronicle.will_try_again(error, at, following, self.last_epoch)
+        self.chronicle.will_try_again(error, at, following, self.last_epoch, worker)
 
     def _end_as(self, ended: Ended) -> None:
         """The job has ended under another leader: it has ended here, and nothing is done for it."""
@@ -313,11 +325,11 @@ class Coordinator:
         self.is_replaced = self.is_replaced or not self.status.is_final
         self._fail_job(FencedError(what))
 
-    def _fail_job(self, error: Exception, why: str = NOT_HEALED) -> None:
+    def _fail_job(self, error: Exception, why: str = NOT_HEALED, worker: int | None = None) -> None:
         if self.status.is_final:
             return
-        self.chronicle.has_given_up(error, why)
         self.error = error_of_job(self._options.name, error)
+        self.chronicle.has_given_up(error, why, worker, is_left=self._is_left_to_others)
         self._end(Status.FAILED)
 
     def _end(self, status: Status) -> None:

@@ -184,6 +184,7 @@ def test_a_restart_waits_for_a_claim_of_unknown_outcome(lead: Lead) -> None:
     leader.acknowledge(epoch)
     leader.world.background.drain()
     leader.lose_worker()
+    leader.world.background.drain()
     leader.pass_time(0.1)
     assert leader.world.background.queue == []
     assert starts(leader) == [(1, None)]
