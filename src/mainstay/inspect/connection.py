@@ -2,10 +2,10 @@
 
 ::
 
-    job = ms.connect("./snapshots")
-    job.query("totals.total", key="ada").value
-    job.query("totals.total", keys=["ada", "bo"], epoch=17).values()
-    job.query("totals.total", limit=10).rows()
+    state = ms.connect("./snapshots")
+    state.query("totals.total", key="ada").value
+    state.query("totals.total", keys=["ada", "bo"], epoch=17).values()
+    state.query("totals.total", limit=10).rows()
 """
 
 from __future__ import annotations
