@@ -169,8 +169,11 @@ class JobThread:
         raise NotImplementedError
 
     def _end_pool(self, pool: ThreadPoolExecutor) -> None:
-        """A job that has finished tidies up to the end; any other waits for nobody."""
-        is_orderly = self._leadership.status.is_orderly
+        """A job that has finished tidies up to the end; any other waits for nobody.
+
+        One that is left to others first stores that it is, so that they need not guess.
+        """
+        is_orderly = self._leadership.status.is_orderly or self._leadership.has_left
         end_threads(pool, THREADS_END_S, drop_waiting=not is_orderly)
 
     def _log_news(self) -> None:
