@@ -80,7 +80,8 @@ class Postgres:
         sharing = _BACKENDS.setdefault((os.getpid(), self.name), weakref.WeakSet())
         cache_bytes = self.cache_bytes
         backend = ExternalBackend(
-            place, Remote(self._store(), lambda: cache_bytes // max(1, len(sharing)))
+            place,
+            Remote(self._store(), lambda: cache_bytes // max(1, len(sharing)), sharing.discard),
         )
         sharing.add(backend)
         return backend
