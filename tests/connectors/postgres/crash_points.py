@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 from unittest import mock
@@ -107,9 +107,19 @@ class Held:
 
     @contextmanager
     def installed(self) -> Iterator[None]:
-        execute, write = psycopg.Cursor.execute, psycopg.Copy.write
-        leave = psycopg.Transaction.__exit__
+        replaced: list[tuple[Any, str, Any]] = [
+            (psycopg.Cursor, "execute", self._execute),
+            (psycopg.Cursor, "copy", self._copy),
+            (psycopg.Copy, "write", self._write),
+            (psycopg.Transaction, "__exit__", self._leave),
+        ]
+        with ExitStack() as stack:
+            for owner, name, make in replaced:
+                ours = make(getattr(owner, name))
+                stack.enter_context(mock.patch.object(owner, name, ours))
+            yield
 
+    def _execute(self, execute: Any) -> Any:
         def executed(cursor: Any, query: Any, *args: Any, **more: Any) -> Any:
             point = self._point_of(cursor.connection, query)
             self._hold(point, "before")
@@ -117,29 +127,38 @@ class Held:
             self._hold(point, "after")
             return result
 
-        def written(copy: Any, data: bytes) -> None:
+        return executed
+
+    def _copy(self, copy: Any) -> Any:
+        @contextmanager
+        def copied(*args: Any, **more: Any) -> Iterator[Any]:
             self._hold("stage", "before")
+            with copy(*args, **more) as begun:
+                yield begun
+            self._hold("stage", "after")
+
+        return copied
+
+    def _write(self, write: Any) -> Any:
+        def written(copy: Any, data: bytes) -> None:
             write(copy, data[: len(data) // 2])
             self._hold("stage", "inside")
             write(copy, data[len(data) // 2 :])
-            self._hold("stage", "after")
 
+        return written
+
+    def _leave(self, leave: Any) -> Any:
         def left(transaction: Any, *error: Any) -> Any:
             is_commit = id(transaction.connection) in self._noted and error[0] is None
             self._noted.discard(id(transaction.connection))
-            self._hold("commit" if is_commit else "", "before")
+            point = "commit" if is_commit else ""
+            self._hold(point, "before")
             result = leave(transaction, *error)
-            if self._hold("commit" if is_commit else "", "after"):
+            if self._hold(point, "after"):
                 raise psycopg.OperationalError("the answer is lost")
             return result
 
-        patches = (
-            mock.patch.object(psycopg.Cursor, "execute", executed),
-            mock.patch.object(psycopg.Copy, "write", written),
-            mock.patch.object(psycopg.Transaction, "__exit__", left),
-        )
-        with patches[0], patches[1], patches[2]:
-            yield
+        return left
 
     def _point_of(self, connection: Any, query: Any) -> str:
         text = query if isinstance(query, str) else query.as_string(connection)
@@ -149,23 +168,29 @@ class Held:
         return found[0] if found else ""
 
 
-def crash(server: PostgresServer, dsn: str, table: str, point: str, moment: str, go: Any) -> None:
+def crash(
+    server: PostgresServer,
+    dsn: str,
+    table: str,
+    point: str,
+    moment: str,
+    go: Callable[[], None],
+) -> None:
     """Crash the server when a job is at a point, and start it again. ``go`` gives the job rows."""
-    held = Held(point, moment)
-    is_held_here = moment != "inside" or point == "stage"
-    with held.installed():
-        if is_held_here:
+    if moment == "inside" and point != "stage":
+        with held_inside(dsn, point, table):
             go()
-            assert held.reached.wait(PATIENCE_S), f"nobody has come by, {moment} {point}"
-            if moment == "inside":
-                await_until(lambda: is_inside(dsn, point), f"the server is inside a {point}")
+            await_until(lambda: is_inside(dsn, point), f"the server is inside a {point}")
             _restart(server)
-            held.goes_on.set()
-        else:
-            with held_inside(dsn, point, table):
-                go()
-                await_until(lambda: is_inside(dsn, point), f"the server is inside a {point}")
-                _restart(server)
+        return
+    held = Held(point, moment)
+    with held.installed():
+        go()
+        assert held.reached.wait(PATIENCE_S), f"nobody has come by, {moment} {point}"
+        if moment == "inside":
+            await_until(lambda: is_inside(dsn, point), f"the server is inside a {point}")
+        _restart(server)
+        held.goes_on.set()
 
 
 def _restart(server: PostgresServer) -> None:

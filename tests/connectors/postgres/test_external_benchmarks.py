@@ -33,7 +33,7 @@ def test_hit_ratios_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_growth_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     found = rows("growth", monkeypatch, LOOKS=2, SECONDS=500)
     assert [row[0] for row in found] == ["logged"] * 3
-    assert all(float(row[3]) > 0 for row in found)
+    assert all(float(row[5]) > 0 for row in found)
 
 
 def test_recovery_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
