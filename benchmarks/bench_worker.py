@@ -144,6 +144,14 @@ class BenchWorker:
         """The backend that keeps the state of an operator."""
         return self._worker.by_uid[uid].keyed.backend
 
+    def rows_taken(self, uid: str) -> int:
+        """How many rows the task of an operator has processed."""
+        return next(
+            task.chain.rows
+            for task in self._worker.tasks
+            if any(member.uid == uid for member in task.members)
+        )
+
     def run_for(self, seconds: float) -> None:
         end = time.perf_counter() + seconds
         self.run_until(lambda: time.perf_counter() >= end)
