@@ -23,7 +23,8 @@ from typing import Any
 import pyarrow as pa
 
 import mainstay as ms
-from benchmarks.external.database import PROTOCOLS, backend_named, emptied, running_server
+from benchmarks.external.database import PROTOCOLS, asked, backend_named, emptied, running_server
+from benchmarks.external.database import SCHEMA as SCHEMA_OF_STATE
 from benchmarks.ours.visits import Visits
 from benchmarks.report import Size, Table, count, median, millis
 from mainstay.api.backends import backend_settings
@@ -44,7 +45,7 @@ from tests.services.postgres import PostgresServer
 EMBEDDED = "embedded"
 SIZES = (10_000, 100_000, 1_000_000, 5_000_000)
 BACKENDS = ("heap", "rocksdb", *PROTOCOLS)
-KILLS = {10_000: 9, 100_000: 9, 1_000_000: 5, 5_000_000: 3}
+KILLS = {10_000: 7, 100_000: 7, 1_000_000: 5, 5_000_000: 3}
 EVERY_S = 0.5
 ROWS_PER_S = 5_000
 PLACE = EMBEDDED
@@ -199,6 +200,8 @@ def kills(server: PostgresServer, name: str, keys: int, times: int) -> list[Kill
         job: Any = env.start("bench") if PLACE == EMBEDDED else start(env, "bench", PLACE)
         try:
             _await_full(job, notes)
+            if name in PROTOCOLS:
+                _await_applied(server, job, keys)
             return [_kill(job, number, notes) for number in range(times)]
         finally:
             job.cancel()
@@ -235,6 +238,14 @@ def _await_full(job: Any, notes: str) -> None:
         job.wait(1.0, progress=False)
     for _ in range(2):
         await_epoch(job, time.time())
+
+
+def _await_applied(server: PostgresServer, job: Any, keys: int) -> None:
+    """Wait until the tables have what the job was filled with."""
+    query = f"SELECT name FROM {SCHEMA_OF_STATE}.mainstay_state_tables"
+    ((name,),) = asked(server, query)
+    while asked(server, f"SELECT count(*) FROM {SCHEMA_OF_STATE}.{name}") != [(keys,)]:
+        job.wait(1.0, progress=False)
 
 
 def measure(size: Size) -> Iterator[Table]:

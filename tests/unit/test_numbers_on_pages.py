@@ -1,4 +1,4 @@
-"""The numbers that pages give are those of the code, and those that were measured of the reports."""
+"""The numbers that pages give are those of the code, or those that were measured."""
 
 from __future__ import annotations
 
