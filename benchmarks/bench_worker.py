@@ -12,6 +12,7 @@ import time
 from array import array
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
@@ -99,9 +100,10 @@ class _CountingWriter(SinkWriter):
 
 
 class BenchWorker:
-    """The only worker of a job, and the loop that drives it."""
+    """The only worker of a job, and the loop that drives it. It spins, unless it is to wait."""
 
-    def __init__(self, job: JobSpec, storage: Storage) -> None:
+    def __init__(self, job: JobSpec, storage: Storage, *, waits: bool = False) -> None:
+        self._waits = waits
         self.gaps = array("d")
         self._reports: queue.SimpleQueue[Report] = queue.SimpleQueue()
         self._pool = ThreadPoolExecutor(max_workers=4, thread_name_prefix="bench")
@@ -127,10 +129,28 @@ class BenchWorker:
         while not is_done():
             while not self._reports.empty():
                 self._reports.get()()
-            self._worker.step()
+            if not self._worker.step() and self._waits:
+                self._await_report()
             now = time.perf_counter()
             self.gaps.append(now - began)
             began = now
+
+    def _await_report(self) -> None:
+        """Leave the interpreter to the threads in the background, as a drive does."""
+        with suppress(queue.Empty):
+            self._reports.get(timeout=0.002)()
+
+    def keyed_backend(self, uid: str) -> Any:
+        """The backend that keeps the state of an operator."""
+        return self._worker.by_uid[uid].keyed.backend
+
+    def rows_taken(self, uid: str) -> int:
+        """How many rows the task of an operator has processed."""
+        return next(
+            task.chain.rows
+            for task in self._worker.tasks
+            if any(member.uid == uid for member in task.members)
+        )
 
     def run_for(self, seconds: float) -> None:
         end = time.perf_counter() + seconds

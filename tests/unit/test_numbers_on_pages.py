@@ -1,4 +1,4 @@
-"""The numbers that the pages on the architecture give are those of the code."""
+"""The numbers that pages give are those of the code, or those that were measured."""
 
 from __future__ import annotations
 
@@ -54,3 +54,27 @@ def test_a_number_on_a_page_is_that_of_the_code(
     text = " ".join((ROOT / "docs" / "architecture" / f"{page}.md").read_text().split())
     assert phrase.format(said) in text
     assert is_now == said
+
+
+def rows_in(text: str) -> list[list[str]]:
+    """The rows of the tables in a text, without their heads."""
+    lines = [line.strip() for line in text.splitlines()]
+    is_body, found = False, []
+    for line in lines:
+        if not line.startswith("|"):
+            is_body = False
+        elif set(line) <= set("|-: "):
+            is_body = True
+        elif is_body:
+            found.append([cell.strip() for cell in line.strip("|").split("|")])
+    return found
+
+
+def test_what_backends_cost_is_what_was_measured() -> None:
+    page = (ROOT / "docs" / "backends.md").read_text()
+    section = page.partition("## What they cost")[2]
+    said = rows_in(section)
+    report = rows_in((ROOT / "benchmarks" / "results" / "external.md").read_text())
+    assert said
+    for row in said:
+        assert any(set(row) <= set(measured) for measured in report), row

@@ -19,6 +19,10 @@ from mainstay.state.backends.external.store import StoreAwayError
 
 MOST_IDLE = 4
 
+# Rows are found by their keys. To the planner a table that the server has not analyzed yet looks as
+# if every key had many rows, and it would read all of the table for a hundred of them.
+_SETTINGS = "SET enable_seqscan = off"
+
 
 class StateRefusedError(MainstayError):
     """The server refuses what the state of a job needs."""
@@ -85,7 +89,13 @@ class Sessions:
         with self._lock:
             if self._idle:
                 return self._idle.pop()
-        return self._server.connect("mainstay_state", StateRefusedError)
+        session = self._server.connect("mainstay_state", StateRefusedError)
+        try:
+            session.run(_SETTINGS)
+        except BaseException:
+            session.close()
+            raise
+        return session
 
     def _give_back(self, session: Session) -> None:
         with self._lock:

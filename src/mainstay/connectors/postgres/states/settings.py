@@ -79,8 +79,11 @@ class Postgres:
         self._register()
         sharing = _BACKENDS.setdefault((os.getpid(), self.name), weakref.WeakSet())
         cache_bytes = self.cache_bytes
-        backend = ExternalBackend(
-            place, Remote(self._store(), lambda: cache_bytes // max(1, len(sharing)))
-        )
+
+        def part_bytes() -> int:
+            return cache_bytes // max(1, len(sharing))
+
+        remote = Remote(self._store(), part_bytes, on_close=sharing.discard)
+        backend = ExternalBackend(place, remote)
         sharing.add(backend)
         return backend

@@ -46,6 +46,8 @@ class Remote:
 
     store: Store
     part_bytes: Callable[[], int]
+    on_close: Callable[[Any], None] = lambda _: None
+    """Hears of a backend that is closed: others may have its part."""
 
 
 class ExternalBackend(BackendOverTables):
@@ -190,6 +192,7 @@ class ExternalBackend(BackendOverTables):
             table.database = None
             table.forget()
         self.own.store.close()
+        self._remote.on_close(self)
 
     # ------------------------------------------------------------ restore
 

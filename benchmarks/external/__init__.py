@@ -1,0 +1,1 @@
+"""State in PostgreSQL beside the other backends: recovery, rows a second, growth."""
