@@ -32,6 +32,7 @@ from mainstay.state.ttl_tables import Sweeper
 from mainstay.state.values import ValueType
 from mainstay.testing.memory_disk import MemoryRocksSettings
 from mainstay.testing.memory_store import MemoryStoreSettings
+from mainstay.testing.memory_versions import VersionedSettings
 from tests.contract.sqlite_backend import SqliteSettings
 from tests.services.postgres import name_of
 
@@ -50,6 +51,7 @@ IMPLEMENTATIONS: dict[str, BackendSettings] = {
     "sqlite": SqliteSettings(),
     "external-in-memory": MemoryStoreSettings("contract", 1 << 16),
     "external-in-memory-small": MemoryStoreSettings("contract-small", 1),
+    "versioned-in-memory": VersionedSettings("contract-versioned", 1 << 16),
 }
 
 MAX_PARALLELISM = 128
