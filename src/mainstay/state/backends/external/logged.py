@@ -117,8 +117,10 @@ class Logged:
 
     # ------------------------------------------------------------ restore
 
-    adopted_epoch = 0
-    """The epoch of a restored segment that is applied at once."""
+    @property
+    def adopted_epoch(self) -> int:
+        """The epoch of a restored segment that is applied at once."""
+        return 0
 
     def adopted(self) -> None:
         """All that the database lacks of a restored chain was taken over."""

@@ -99,6 +99,9 @@ class VersionedStore(Store, Protocol):
     """A database with versions. ``apply`` appends deltas, ``load`` writes into the base; reads for
     the job itself see everything that is there."""
 
+    def folded(self, tables: TableSet) -> int:
+        """The oldest epoch that can be read."""
+
     def complete(
         self,
         tables: TableSet,
