@@ -102,6 +102,8 @@ class Logged:
         if not self.own.is_admitted:
             self.own.fence()
             self.reconciled((), {}, self.own.applied())
+            # Not before: an answer that was lost on the way is asked for again.
+            self.own.is_admitted = True
 
     def end(self) -> None:
         """Apply what is committed, so that others find it. Where the database is away, or listens
