@@ -64,7 +64,6 @@ class VersionedPostgresStore(PostgresStore):
         super().__init__(server, schema, name)
         self._views = StateViews(self._versions)
         self._states: dict[TableSet, Sequence[StateColumns]] = {}
-        self._shown: set[TableSet] = set()
 
     def _tables_in(self, schema: str) -> VersionTables:
         self._versions = VersionTables(schema)
@@ -229,9 +228,7 @@ class VersionedPostgresStore(PostgresStore):
             "INSERT INTO {epochs} VALUES ({lineage}, {uid}, {making}, {epoch})",
         ):
             self._run(connection, tables, statement, epoch=epoch)
-        if tables not in self._shown:
-            self._views.show(connection, tables, self._states[tables])
-            self._shown.add(tables)
+        self._views.show(connection, tables, self._states[tables])
 
     def fold(self, tables: TableSet, attempt: int, groups: KeyGroupRange, epoch: int) -> None:
         with self._sessions.transaction() as connection:
