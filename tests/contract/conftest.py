@@ -32,6 +32,7 @@ from mainstay.state.ttl_tables import Sweeper
 from mainstay.state.values import ValueType
 from mainstay.testing.memory_disk import MemoryRocksSettings
 from mainstay.testing.memory_store import MemoryStoreSettings
+from mainstay.testing.memory_versions import VersionedSettings
 from tests.contract.sqlite_backend import SqliteSettings
 from tests.services.postgres import name_of
 
@@ -50,6 +51,7 @@ IMPLEMENTATIONS: dict[str, BackendSettings] = {
     "sqlite": SqliteSettings(),
     "external-in-memory": MemoryStoreSettings("contract", 1 << 16),
     "external-in-memory-small": MemoryStoreSettings("contract-small", 1),
+    "versioned-in-memory": VersionedSettings("contract-versioned", 1 << 16),
 }
 
 MAX_PARALLELISM = 128
@@ -271,9 +273,11 @@ class OpenBackend:
         return self.restore(states, [epoch], key=key, rewrite=rewrite)[0]
 
 
-POSTGRES = pytest.param(
-    "postgres", marks=[pytest.mark.services, pytest.mark.xdist_group("postgres")]
-)
+ON_POSTGRES = {"postgres": "logged", "postgres-versioned": "versioned"}
+POSTGRES = [
+    pytest.param(name, marks=[pytest.mark.services, pytest.mark.xdist_group("postgres")])
+    for name in ON_POSTGRES
+]
 
 
 def opening(name: str) -> OpenBackend:
@@ -285,13 +289,14 @@ def opening(name: str) -> OpenBackend:
 
 
 def _opening(name: str, request: pytest.FixtureRequest) -> OpenBackend:
-    if name == "postgres":
+    if name in ON_POSTGRES:
         dsn = request.getfixturevalue("dsn")
-        return OpenBackend(Postgres(dsn, cache="1MiB", schema=f"states {name_of(dsn)}"))
+        schema = f"states {name_of(dsn)}"
+        return OpenBackend(Postgres(dsn, ON_POSTGRES[name], schema, cache="1MiB"))
     return opening(name)
 
 
-@pytest.fixture(params=[*IMPLEMENTATIONS, POSTGRES])
+@pytest.fixture(params=[*IMPLEMENTATIONS, *POSTGRES])
 def open_backend(request: pytest.FixtureRequest) -> Iterator[OpenBackend]:
     opened = _opening(request.param, request)
     yield opened

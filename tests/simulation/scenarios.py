@@ -33,12 +33,14 @@ from mainstay.snapshot.memory_storage import MemoryStorage
 from mainstay.snapshot.slots import decode_slot
 from mainstay.state.backends.cached import tables as rocks_tables
 from mainstay.state.backends.contract import BackendSettings
+from mainstay.state.backends.external import retained
 from mainstay.state.backends.heap import columns as heap_columns
 from mainstay.state.backends.heap import tables as heap_tables
 from mainstay.state.backends.heap.settings import HeapSettings
 from mainstay.testing.inspect import committed_state
 from mainstay.testing.memory_disk import MemoryRocksSettings
 from mainstay.testing.memory_store import MemoryStoreSettings
+from mainstay.testing.memory_versions import VersionedSettings
 from mainstay.testing.rivals import Rivalry, RivalSimulation
 from mainstay.testing.run import replaced
 from mainstay.testing.settings import SimulationSettings
@@ -520,6 +522,12 @@ class Scenario:
         return replace(scenario, backends=(external_of(seed),), snapshots=snapshots)
 
     @staticmethod
+    def in_versions(seed: int) -> Scenario:
+        """The same with the protocol ``versioned``."""
+        scenario = Scenario.in_an_external_database(seed)
+        return replace(scenario, backends=(versioned_of(seed),))
+
+    @staticmethod
     def in_databases(seed: int) -> Scenario:
         """The same with state in databases."""
         return replace(Scenario.of(seed), backends=(database_of(seed),))
@@ -539,10 +547,17 @@ def external_of(seed: int) -> MemoryStoreSettings:
     return MemoryStoreSettings(f"seed-{seed}", part_bytes, faults=random.choice([0, 3, 10]))
 
 
+def versioned_of(seed: int) -> VersionedSettings:
+    """The same in versions."""
+    logged = external_of(seed)
+    return VersionedSettings(logged.name, logged.part_bytes, logged.faults)
+
+
 def drawn(scenario: Scenario) -> Scenario:
     """Most seeds keep state in databases, some of them only at first or only later."""
     heap, rocks = HeapSettings(), database_of(scenario.seed)
-    external = external_of(scenario.seed)
+    is_versioned = Random(f"protocol-{scenario.seed}").random() < 0.4
+    external = (versioned_of if is_versioned else external_of)(scenario.seed)
     choices = [(heap,)] * 4 + [(rocks,)] * 4 + [(heap, rocks), (rocks, heap)]
     choices += [(external,)] * 4 + [(external, heap), (rocks, external)]
     backends = Random(f"backend-{scenario.seed}").choice(choices)
@@ -604,6 +619,8 @@ def small_sizes(scenario: Scenario) -> Iterator[None]:
         patch.object(feedback_log, "CHUNK_BYTES", (200, 1 << 20)[scenario.seed % 2]),
         patch.object(iterate, "MEMORY_BYTES", (300, 1 << 20)[scenario.seed % 4 // 2]),
         patch.object(history, "KEPT_EPOCHS", (1, 8)[scenario.seed % 2]),
+        patch.object(retained, "LEAST_ROWS", (1, 20)[scenario.seed % 2]),
+        patch.object(retained, "ROWS_AT_A_TIME", (5, 50_000)[scenario.seed % 4 // 2]),
         patch.object(units, "MOST_IN_MANIFEST", (300, 1 << 16)[scenario.seed % 8 // 4]),
     ):
         yield

@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
+from typing import Any
 
 from mainstay.errors import FencedError
 from mainstay.state.backends.contract import KeyedBackend, Place
 from mainstay.state.backends.external.backend import ExternalBackend, Remote
 from mainstay.state.backends.external.descriptor import STORES
+from mainstay.state.backends.external.logged import Logged
 from mainstay.state.backends.external.store import (
     GROUP,
     Applied,
@@ -43,6 +45,8 @@ class MemoryServer:
     random: Random = field(default_factory=Random)
     applied: list[tuple[TableSet, Applied]] = field(default_factory=list)
     """What was applied, in order, for tests to look at."""
+    versions: dict[TableSet, Any] = field(default_factory=dict)
+    """What ``memory_versions`` keeps."""
 
     def strikes(self) -> bool:
         if self.faults and self.random.random() < 0.1:
@@ -64,8 +68,15 @@ class MemoryStoreSettings:
     faults: int = 0
 
     def open(self, place: Place) -> KeyedBackend:
-        store = MemoryStore(self.server(), self.name)
-        return ExternalBackend(place, Remote(store, lambda: self.part_bytes))
+        store = self.store(self.server())
+        return ExternalBackend(place, Remote(store, lambda: self.part_bytes, self.protocol))
+
+    @property
+    def protocol(self) -> type[Logged]:
+        return Logged
+
+    def store(self, server: MemoryServer) -> MemoryStore:
+        return MemoryStore(server, self.name)
 
     def server(self) -> MemoryServer:
         """The server of this name, which is made when it is asked for first."""
@@ -78,7 +89,7 @@ class MemoryStoreSettings:
         server = SERVERS[self.name] = MemoryServer(
             faults=self.faults, random=Random(f"server-{self.name}")
         )
-        STORES[f"memory:{self.name}"] = lambda: MemoryStore(server, self.name)
+        STORES[f"memory:{self.name}"] = lambda: self.store(server)
         return server
 
 
@@ -109,6 +120,9 @@ class MemoryStore:
         rows = self.server.ledger.get(tables, [])
         return [row for row in rows if any(group in groups for group in row.groups)]
 
+    def folded(self, tables: TableSet) -> int | None:
+        return None
+
     def rows(self, tables: TableSet) -> int:
         return sum(map(len, self.server.tables.get(tables, {}).values()))
 
@@ -127,7 +141,9 @@ class MemoryStore:
     def read_entry(self, tables: TableSet, state: str, k: bytes, s: bytes) -> bytes | None:
         return self._rows(tables, state).get((k, s))
 
-    def scan(self, tables: TableSet, state: str, groups: KeyGroupRange) -> Iterator[Stored]:
+    def scan(
+        self, tables: TableSet, state: str, groups: KeyGroupRange, up_to: int | None = None
+    ) -> Iterator[Stored]:
         self._check_there(tables)
         rows = sorted(self._rows(tables, state).items())
         for (k, s), cell in rows:
@@ -147,10 +163,13 @@ class MemoryStore:
         ledger = self.server.ledger.setdefault(tables, [])
         covered = [row for row in ledger if row.segment == segment.segment]
         runs, missing = still_missing(changes, segment, covered)
-        self._write(tables, missing)
+        self._take_in(tables, segment, missing)
         self._note(tables, segment, runs)
         self._forget(tables, segment.groups, forget_up_to)
         self._answer()
+
+    def _take_in(self, tables: TableSet, segment: Applied, changes: Sequence[StateChanges]) -> None:
+        self._write(tables, changes)
 
     def _note(self, tables: TableSet, segment: Applied, runs: Iterable[KeyGroupRange]) -> None:
         for run in runs:

@@ -10,6 +10,7 @@ from typing import Any
 from mainstay.connectors.postgres.driver import driver
 from mainstay.connectors.postgres.session import Server
 from mainstay.connectors.postgres.states.store import PostgresStore
+from mainstay.connectors.postgres.states.versions import VersionedPostgresStore
 from mainstay.errors import GraphError
 from mainstay.own_frames import made_with_own_frames
 from mainstay.quantities import size
@@ -17,8 +18,10 @@ from mainstay.spelling import did_you_mean
 from mainstay.state.backends.contract import KeyedBackend, Place
 from mainstay.state.backends.external.backend import ExternalBackend, Remote
 from mainstay.state.backends.external.descriptor import STORES
+from mainstay.state.backends.external.logged import Logged
+from mainstay.state.backends.external.versioned import Versioned
 
-PROTOCOLS = ("logged",)
+PROTOCOLS = ("logged", "versioned")
 SMALLEST_CACHE_BYTES = 1 << 20
 
 _BACKENDS: dict[tuple[int, str], weakref.WeakSet[Any]] = {}
@@ -66,14 +69,20 @@ class Postgres:
         server = self.server
         given = driver().conninfo.conninfo_to_dict(server.dsn)
         database = given.get("dbname") or given.get("user") or "default"
-        return f"schema {self.schema!r} of the PostgreSQL database {database!r}"
+        how = " (versioned)" if self._is_versioned else ""
+        return f"schema {self.schema!r} of the PostgreSQL database {database!r}{how}"
+
+    @property
+    def _is_versioned(self) -> bool:
+        return self.protocol == "versioned"
 
     def _register(self) -> None:
         """Let this process read what snapshots say of this database."""
         STORES[self.name] = self._store
 
     def _store(self) -> PostgresStore:
-        return PostgresStore(self.server, self.schema, self.name)
+        store = VersionedPostgresStore if self._is_versioned else PostgresStore
+        return store(self.server, self.schema, self.name)
 
     def open(self, place: Place) -> KeyedBackend:
         self._register()
@@ -83,7 +92,8 @@ class Postgres:
         def part_bytes() -> int:
             return cache_bytes // max(1, len(sharing))
 
-        remote = Remote(self._store(), part_bytes, on_close=sharing.discard)
+        protocol = Versioned if self._is_versioned else Logged
+        remote = Remote(self._store(), part_bytes, protocol, on_close=sharing.discard)
         backend = ExternalBackend(place, remote)
         sharing.add(backend)
         return backend

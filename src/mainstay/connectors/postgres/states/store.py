@@ -14,7 +14,7 @@ from typing import Any
 from mainstay.connectors.postgres.columns import composed
 from mainstay.connectors.postgres.session import Server
 from mainstay.connectors.postgres.states.sessions import shared_sessions
-from mainstay.connectors.postgres.states.tables import StateTables
+from mainstay.connectors.postgres.states.tables import StateTables, delta_name
 from mainstay.errors import FencedError
 from mainstay.state.backends.external.store import (
     GROUP,
@@ -40,11 +40,14 @@ class PostgresStore:
 
     def __init__(self, server: Server, schema: str, name: str) -> None:
         self.name = name
-        self._tables = StateTables(schema)
+        self._tables = self._tables_in(schema)
         self._sessions = shared_sessions(server)
         self._sessions.join()
         self._is_open = True
         self._known: dict[TableSet, dict[str, str]] = {}
+
+    def _tables_in(self, schema: str) -> StateTables:
+        return StateTables(schema)
 
     # ------------------------------------------------------------ the fence
 
@@ -53,15 +56,7 @@ class PostgresStore:
     ) -> None:
         with self._sessions.transaction() as connection:
             self._tables.make_own(connection)
-            statement = """
-            INSERT INTO {} AS f (lineage, uid, attempt) VALUES ({}, {}, {})
-            ON CONFLICT (lineage, uid) DO UPDATE SET attempt = excluded.attempt, raised_at = now()
-            WHERE f.attempt <= excluded.attempt
-            """
-            whose = (tables.lineage, tables.uid, attempt)
-            raised = connection.execute(composed(statement, self._tables.fence, *whose))
-            if raised.rowcount != 1:
-                raise self._fenced(tables, attempt)
+            self._raise_fence(connection, tables, attempt)
             known = self._tables.known(connection, tables)
             if is_known and not known:
                 raise tables_gone(tables, self.name)
@@ -69,6 +64,17 @@ class PostgresStore:
                 if state.name not in known:
                     self._tables.make(connection, tables, state)
             self._known[tables] = self._tables.known(connection, tables)
+
+    def _raise_fence(self, connection: Any, tables: TableSet, attempt: int) -> None:
+        statement = """
+        INSERT INTO {} AS f (lineage, uid, attempt) VALUES ({}, {}, {})
+        ON CONFLICT (lineage, uid) DO UPDATE SET attempt = excluded.attempt, raised_at = now()
+        WHERE f.attempt <= excluded.attempt
+        """
+        whose = (tables.lineage, tables.uid, attempt)
+        raised = connection.execute(composed(statement, self._tables.fence, *whose))
+        if raised.rowcount != 1:
+            raise self._fenced(tables, attempt)
 
     def check_fence(self, tables: TableSet, attempt: int) -> None:
         with self._sessions.transaction() as connection:
@@ -104,6 +110,9 @@ class PostgresStore:
             for segment, epoch, number, first, last in rows
         ]
 
+    def folded(self, tables: TableSet) -> int | None:
+        return None
+
     def rows(self, tables: TableSet) -> int:
         query = """
         SELECT coalesce(sum(pg_table_size(format('%I.%I', {}::text, name)::regclass)), 0) FROM {}
@@ -137,7 +146,9 @@ class PostgresStore:
             row = connection.execute(query, [k, s], binary=True).fetchone()
         return None if row is None else row[0]
 
-    def scan(self, tables: TableSet, state: str, groups: KeyGroupRange) -> Iterator[Stored]:
+    def scan(
+        self, tables: TableSet, state: str, groups: KeyGroupRange, up_to: int | None = None
+    ) -> Iterator[Stored]:
         at, end = (GROUP.pack(groups.first), b""), GROUP.pack(groups.last + 1)
         page = partial(self._page, tables, state, end)
         while rows := patiently(partial(page, at)):
@@ -176,16 +187,16 @@ class PostgresStore:
     ) -> None:
         with self._sessions.transaction() as connection:
             self._check_fence(connection, tables, attempt)
-            self._line_up(connection, tables, segment)
+            self._line_up(connection, tables, segment.segment)
             covered = self._covered(connection, tables, segment)
             runs, missing = still_missing(changes, segment, covered)
-            self._write(connection, tables, missing)
+            self._take_in(connection, tables, segment, missing)
             self._note(connection, tables, segment, runs)
             self._forget(connection, tables, segment.groups, forget_up_to)
 
-    def _line_up(self, connection: Any, tables: TableSet, segment: Applied) -> None:
-        """A segment whose answer was lost may still be under way here."""
-        whose = "/".join((tables.lineage, tables.uid, tables.making, segment.segment))
+    def _line_up(self, connection: Any, tables: TableSet, what: str) -> None:
+        """Something whose answer was lost may still be under way here."""
+        whose = "/".join((tables.lineage, tables.uid, tables.making, what))
         connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [whose])
 
     def _covered(self, connection: Any, tables: TableSet, segment: Applied) -> list[Applied]:
@@ -197,6 +208,11 @@ class PostgresStore:
         rows = connection.execute(composed(query, self._tables.ledger, *whose)).fetchall()
         name, epoch, number = segment.segment, segment.epoch, segment.number
         return [Applied(name, epoch, number, KeyGroupRange(*row)) for row in rows]
+
+    def _take_in(
+        self, connection: Any, tables: TableSet, segment: Applied, changes: Sequence[StateChanges]
+    ) -> None:
+        self._write(connection, tables, changes)
 
     def _write(self, connection: Any, tables: TableSet, changes: Sequence[StateChanges]) -> None:
         for each in changes:
@@ -234,7 +250,9 @@ class PostgresStore:
             whose = (tables.lineage, tables.uid, list(keep))
             query = composed(f"SELECT name FROM {{}} {ours}", self._tables.catalog, *whose)
             for (name,) in connection.execute(query).fetchall():
-                connection.execute(composed("DROP TABLE IF EXISTS {}", self._tables.named(name)))
+                for each in (name, delta_name(name)):
+                    gone = composed("DROP TABLE IF EXISTS {} CASCADE", self._tables.named(each))
+                    connection.execute(gone)
             for own in (self._tables.catalog, self._tables.ledger):
                 connection.execute(composed(f"DELETE FROM {{}} {ours}", own, *whose))
 

@@ -79,7 +79,7 @@ class StateTables:
     def make(self, connection: Any, tables: TableSet, state: StateColumns) -> None:
         """Make the table of a state."""
         name = table_name(tables, state.name)
-        columns = columns_for(_schema_of(state))
+        columns = columns_for(schema_of(state))
         sql = driver().sql
         defined = sql.SQL(", ").join(
             sql.SQL("{} {}").format(sql.Identifier(each), sql.SQL(kind)) for each, kind in columns
@@ -108,7 +108,7 @@ class StateTables:
             self._put(connection, name, changes)
 
     def _put(self, connection: Any, name: str, changes: StateChanges) -> None:
-        _check_keys(changes)
+        check_keys(changes)
         names = [*OWN, *(each for each, _ in columns_for(changes.readable.schema))]
         stage, table = identifier((f"stage_{name}"[:LONGEST_NAME],)), self.named(name)
         connection.execute(
@@ -118,7 +118,7 @@ class StateTables:
         )
         copied = composed("COPY {} ({}) FROM STDIN (FORMAT csv)", stage, joined(names))
         with connection.cursor() as cursor, cursor.copy(copied) as copy:
-            copy.write(_csv(changes))
+            copy.write(as_csv([*own_columns(changes), *shown_columns(changes.readable)]))
         sql = driver().sql
         updates = sql.SQL(", ").join(
             sql.SQL("{0} = excluded.{0}").format(sql.Identifier(each)) for each in names[2:]
@@ -145,13 +145,18 @@ def table_name(tables: TableSet, state: str) -> str:
     return f"{words[:40]}_{digest}"
 
 
-def _schema_of(state: StateColumns) -> pa.Schema:
+def delta_name(name: str) -> str:
+    """The table of the deltas beside one with versions."""
+    return f"{name}_delta"
+
+
+def schema_of(state: StateColumns) -> pa.Schema:
     """The columns of a state's rows, as segments have them, without the operation."""
     schema = columns_of(info_of(state), type_named(state.key_type))
     return schema.remove(schema.get_field_index("op"))
 
 
-def _check_keys(changes: StateChanges) -> None:
+def check_keys(changes: StateChanges) -> None:
     longest = max(len(k) + len(s) for k, s, _ in changes.put)
     if longest > LONGEST_KEY:
         raise StateRefusedError(
@@ -160,9 +165,12 @@ def _check_keys(changes: StateChanges) -> None:
         )
 
 
-def _csv(changes: StateChanges) -> bytes:
-    own = [as_hex(list(column)) for column in zip(*changes.put, strict=True)]
-    columns: Sequence[pa.Array] = [*own, *shown_columns(changes.readable)]
+def own_columns(changes: StateChanges) -> list[pa.Array]:
+    """The places and cells of the rows that are put."""
+    return [as_hex(list(column)) for column in zip(*changes.put, strict=True)]
+
+
+def as_csv(columns: Sequence[pa.Array]) -> bytes:
     batch = pa.RecordBatch.from_arrays(columns, names=[str(n) for n in range(len(columns))])
     stream = io.BytesIO()
     pyarrow.csv.write_csv(batch, stream, pyarrow.csv.WriteOptions(include_header=False))

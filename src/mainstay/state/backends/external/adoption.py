@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 
 import pyarrow as pa
@@ -12,7 +13,6 @@ from mainstay.snapshot.statefile import StateTable
 from mainstay.state.backends.contract import Restore
 from mainstay.state.backends.external.descriptor import (
     Descriptor,
-    check_not_ahead,
     check_not_behind,
     is_external,
 )
@@ -33,7 +33,7 @@ def go_on(
     for each in found:
         _check_own(own, each)
     own.use(found[0].tables if found else own.set, is_known=bool(found))
-    applied = _checked_ledger(own, start, dict(zip(bases, found, strict=True)))
+    applied = _checked_ledger(commits, start, dict(zip(bases, found, strict=True)))
     known: list[Descriptor | Applied] = [*found, *applied]
     unapplied.restored(
         max((each.epoch for each in known), default=0),
@@ -46,6 +46,7 @@ def go_on(
                 # Without a base there is no savepoint that reads the tables, and all of the state
                 # may be in the chain.
                 take_over(pending) if found else _apply_at_once(commits, pending)
+    commits.adopted()
     _sweep(own, [own.set.making])
 
 
@@ -55,17 +56,21 @@ def _check_own(own: OwnTables, found: Descriptor) -> None:
             f"the {own.set} is described as that of operator {found.uid!r} of another job "
             f"({found.lineage}). Start from a savepoint of that job."
         )
+    if not re.fullmatch(rf"{own.set.making}(a\d+)?", found.making):
+        raise RestoreError(
+            f"the {own.set} is in tables of another protocol, in {found.store}. Go on with that "
+            "protocol, or start from a savepoint, which holds all state itself."
+        )
 
 
 def _checked_ledger(
-    own: OwnTables, start: Restore, bases: dict[SegmentRef, Descriptor]
+    commits: Logged, start: Restore, bases: dict[SegmentRef, Descriptor]
 ) -> list[Applied]:
     """The ledger, if the database has come just as far as a chain says."""
-    applied = own.applied()
+    epochs = {ref.id: found.epoch for ref, found in bases.items()}
+    applied = commits.reconciled(start.chain, epochs, commits.own.applied())
     for ref, found in bases.items():
         check_not_behind(found, KeyGroupRange(ref.first_group, ref.last_group), applied)
-    epochs = {ref.id: found.epoch for ref, found in bases.items()}
-    check_not_ahead(own.set, own.place.groups, start.chain, epochs, applied)
     return applied
 
 
@@ -90,7 +95,7 @@ def _missing(
 
 def _apply_at_once(commits: Logged, pending: Pending) -> None:
     """Apply a restored segment before anything else."""
-    commits.unapplied.cut(0)
+    commits.unapplied.cut(commits.adopted_epoch)
     commits.apply(pending, NOTHING)
     commits.unapplied.applied(pending)
 
@@ -100,9 +105,9 @@ def load(
 ) -> None:
     """Load what belongs to somebody else into tables of its own, which no epoch names yet."""
     kept = [Descriptor.read(start.storage, r).making for r in start.chain if is_external(r)]
-    place = own.place
-    own.use(TableSet(place.lineage, place.uid, f"a{place.attempt}"), is_known=False)
-    _sweep(own, [own.set.making, "", *kept])
+    place, began = own.place, own.set.making
+    own.use(TableSet(place.lineage, place.uid, f"{began}a{place.attempt}"), is_known=False)
+    _sweep(own, [own.set.making, began, *kept])
     for ref in start.chain:
         for rows in start.read(ref):
             if rows.name in states:

@@ -46,6 +46,7 @@ class Remote:
 
     store: Store
     part_bytes: Callable[[], int]
+    protocol: Callable[[OwnTables, Callable[[int], None]], Logged] = Logged
     on_close: Callable[[Any], None] = lambda _: None
     """Hears of a backend that is closed: others may have its part."""
 
@@ -69,7 +70,7 @@ class ExternalBackend(BackendOverTables):
         self.place, self._remote = place, remote
         states = [state_columns(info, place.key) for info in infos]
         self.own = OwnTables(remote.store, place, self.tables, states)
-        self.commits = Logged(self.own, self._applied)
+        self.commits = remote.protocol(self.own, self._applied)
         self.reads = Reads(self.tables, self._drop)
         self._is_attached = False
         self._frozen_bytes = 0

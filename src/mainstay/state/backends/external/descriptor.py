@@ -131,18 +131,44 @@ def check_not_ahead(
 
     ``epochs`` says up to which epoch each base of the chain stands for the ledger.
     """
-    for row in applied:
-        known = {g for ref in chain if ref.id == row.segment for g in _groups(ref)}
-        for ref in chain:
-            if epochs.get(ref.id, -1) >= row.epoch:
-                known.update(_groups(ref))
-        if any(group in groups and group not in known for group in row.groups):
-            raise RestoreError(
-                f"the {tables} is in a database that has moved on to epoch {row.epoch}, and an "
-                "older epoch is asked for. With state in an external database only the latest "
-                "epoch can be restored. Start from that, or from a savepoint, which holds all "
-                "state itself."
-            )
+    for row in not_in(chain, groups, epochs, applied):
+        raise RestoreError(
+            f"the {tables} is in a database that has moved on to epoch {row.epoch}, and an "
+            "older epoch is asked for. With state in an external database only the latest "
+            "epoch can be restored. Start from that, or from a savepoint, which holds all "
+            "state itself."
+        )
+
+
+def check_not_folded(tables: TableSet, strange: Sequence[Applied], folded: int) -> None:
+    """Refuse a chain that lacks segments which are in the base of a database with versions."""
+    if any(row.epoch <= folded for row in strange):
+        raise RestoreError(
+            f"the {tables} is in a database that has moved on: the oldest epoch that it has is "
+            f"{folded}, and an older one is asked for. Start from a later epoch, or from a "
+            "savepoint, which holds all state itself. Snapshots(retain=...) says how many epochs "
+            "a job keeps."
+        )
+
+
+def not_in(
+    chain: Sequence[SegmentRef],
+    groups: KeyGroupRange,
+    epochs: Mapping[str, int],
+    applied: Sequence[Applied],
+) -> list[Applied]:
+    """The rows of the ledger that neither a chain nor a base of it knows of, in some key-groups."""
+    return [row for row in applied if _is_strange(row, chain, groups, epochs)]
+
+
+def _is_strange(
+    row: Applied, chain: Sequence[SegmentRef], groups: KeyGroupRange, epochs: Mapping[str, int]
+) -> bool:
+    known = {g for ref in chain if ref.id == row.segment for g in _groups(ref)}
+    for ref in chain:
+        if epochs.get(ref.id, -1) >= row.epoch:
+            known.update(_groups(ref))
+    return any(group in groups and group not in known for group in row.groups)
 
 
 def check_not_behind(found: Descriptor, groups: KeyGroupRange, applied: Sequence[Applied]) -> None:
@@ -167,9 +193,24 @@ def check_chain(storage: Storage, chain: Sequence[SegmentRef]) -> None:
             store = found.opened()
             try:
                 applied = store.applied(found.tables, _groups(ref))
+                folded = store.folded(found.tables)
             finally:
                 store.close()
-            check_not_ahead(found.tables, _groups(ref), chain, {ref.id: found.epoch}, applied)
+            _check_there(found, _groups(ref), chain, {ref.id: found.epoch}, applied, folded)
+
+
+def _check_there(
+    found: Descriptor,
+    groups: KeyGroupRange,
+    chain: Sequence[SegmentRef],
+    epochs: Mapping[str, int],
+    applied: Sequence[Applied],
+    folded: int | None,
+) -> None:
+    if folded is None:
+        check_not_ahead(found.tables, groups, chain, epochs, applied)
+    else:
+        check_not_folded(found.tables, not_in(chain, groups, epochs, applied), folded)
 
 
 def read_external(storage: Storage, ref: SegmentRef) -> Iterator[StateTable]:
@@ -190,7 +231,8 @@ def _read_state(
     stored = StoredKey.of(key, info.namespace)
     # The groups are read from the rows, so their number does not matter.
     table = TABLES[info.kind.shape](info, stored, 0, 1)
-    rows = iter(_local_rows(store.scan(found.tables, state.name, groups), state.kind, found.number))
+    scanned = store.scan(found.tables, state.name, groups, found.number)
+    rows = iter(_local_rows(scanned, state.kind, found.number))
     while some := list(islice(rows, READ_ROWS)):
         batch = stored.batch(read_rows(table, some), columns_of(info, key))
         of_rows = np.array([GROUP.unpack_from(row_key)[0] for row_key, _ in some], np.uint16)

@@ -8,7 +8,7 @@ ledger. A database that is away holds nothing up until memory is full.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -18,7 +18,7 @@ from mainstay.state.backends.contract import Base, Work
 from mainstay.state.backends.external.descriptor import Descriptor, check_not_ahead
 from mainstay.state.backends.external.ledger import NOTHING, Pending, Unapplied
 from mainstay.state.backends.external.own_tables import OwnTables
-from mainstay.state.backends.external.store import StoreAwayError, patiently
+from mainstay.state.backends.external.store import Applied, StoreAwayError, patiently
 
 
 class Logged:
@@ -67,19 +67,26 @@ class Logged:
     def _applying(self, pending: Pending) -> Work:
         forget_up_to = self.unapplied.forgettable(pending)
 
-        def done(_: Any) -> None:
+        return self._work(
+            lambda: self.apply(pending, forget_up_to), lambda _: self._applied(pending)
+        )
+
+    def _work(self, run: Callable[[], Any], then: Callable[[Any], None]) -> Work:
+        """Something that is under way by itself. ``then`` hears what came of it."""
+
+        def done(found: Any) -> None:
             if self._is_ended:
                 return
             self._is_applying = False
             self.trouble = None
-            self._applied(pending)
+            then(found)
 
         def failed(error: Exception) -> None:
             self._is_applying = False
             self.failed(error)
 
         self._is_applying = True
-        return Work(lambda: self.apply(pending, forget_up_to), done, failed)
+        return Work(run, done, failed)
 
     def _applied(self, pending: Pending) -> None:
         self.unapplied.applied(pending)
@@ -94,7 +101,9 @@ class Logged:
         """Begin with tables that are empty, before the first write into them."""
         if not self.own.is_admitted:
             self.own.fence()
-            check_not_ahead(self.own.set, self.own.place.groups, (), {}, self.own.applied())
+            self.reconciled((), {}, self.own.applied())
+            # Not before: an answer that was lost on the way is asked for again.
+            self.own.is_admitted = True
 
     def end(self) -> None:
         """Apply what is committed, so that others find it. Where the database is away, or listens
@@ -107,6 +116,23 @@ class Logged:
                 self.unapplied.applied(pending)
         except (StoreAwayError, FencedError) as error:
             self.trouble = error
+
+    # ------------------------------------------------------------ restore
+
+    @property
+    def adopted_epoch(self) -> int:
+        """The epoch of a restored segment that is applied at once."""
+        return 0
+
+    def adopted(self) -> None:
+        """All that the database lacks of a restored chain was taken over."""
+
+    def reconciled(
+        self, chain: Sequence[SegmentRef], epochs: Mapping[str, int], applied: Sequence[Applied]
+    ) -> list[Applied]:
+        """The ledger, if all that it has is in a chain, or in its bases up to these epochs."""
+        check_not_ahead(self.own.set, self.own.place.groups, chain, epochs, applied)
+        return list(applied)
 
     # ------------------------------------------------------------ bases
 

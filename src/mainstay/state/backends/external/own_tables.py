@@ -30,10 +30,10 @@ class OwnTables:
         """Go on with tables, which older attempts are kept from."""
         self.set = tables
         self.fence(is_known=is_known)
+        self.is_admitted = True
 
     def fence(self, *, is_known: bool = False) -> None:
         self.store.fence(self.set, self.place.attempt, self._states, is_known=is_known)
-        self.is_admitted = True
 
     def applied(self) -> list[Applied]:
         """The rows of the ledger with key-groups of this subtask."""

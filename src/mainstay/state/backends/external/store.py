@@ -170,6 +170,9 @@ class Store(Protocol):
     def applied(self, tables: TableSet, groups: KeyGroupRange) -> list[Applied]:
         """The rows of the ledger that have some of these key-groups."""
 
+    def folded(self, tables: TableSet) -> int | None:
+        """The oldest epoch that can be read; None where there is one version, the newest."""
+
     def rows(self, tables: TableSet) -> int:
         """About how many rows there are."""
 
@@ -181,8 +184,11 @@ class Store(Protocol):
     def read_entry(self, tables: TableSet, state: str, k: bytes, s: bytes) -> bytes | None:
         """The cell of one row."""
 
-    def scan(self, tables: TableSet, state: str, groups: KeyGroupRange) -> Iterator[Stored]:
-        """The rows of some key-groups in order, read some thousand at a time."""
+    def scan(
+        self, tables: TableSet, state: str, groups: KeyGroupRange, up_to: int | None = None
+    ) -> Iterator[Stored]:
+        """The rows of some key-groups in order, read some thousand at a time. Where there are
+        versions, those up to a segment by its number."""
 
     def apply(
         self,
