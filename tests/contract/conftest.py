@@ -20,6 +20,7 @@ from mainstay.runtime.upgrading import StoredAs
 from mainstay.runtime.worker.member import Cut, Member
 from mainstay.snapshot.manifest import SegmentRef, SubtaskState
 from mainstay.snapshot.memory_storage import MemoryStorage
+from mainstay.snapshot.since import NOTHING_YET, Since
 from mainstay.snapshot.storage import Storage
 from mainstay.state.backends.contract import BackendSettings
 from mainstay.state.backends.heap.settings import HeapSettings
@@ -50,6 +51,7 @@ IMPLEMENTATIONS: dict[str, BackendSettings] = {
     "sqlite": SqliteSettings(),
     "external-in-memory": MemoryStoreSettings("contract", 1 << 16),
     "external-in-memory-small": MemoryStoreSettings("contract-small", 1),
+    "prepared-in-memory": MemoryStoreSettings("contract-prepared", 1 << 16, protocol="prepared"),
 }
 
 MAX_PARALLELISM = 128
@@ -172,6 +174,8 @@ class OpenBackend:
     opened: list[Member] = field(default_factory=list)
     lineages: dict[int, str] = field(default_factory=dict)
     """By attempt: what is opened empty is a job of its own."""
+    since: Since = NOTHING_YET
+    """The complete epoch that the next attempt starts from, for those who keep more than files."""
 
     def __call__(
         self,
@@ -199,7 +203,8 @@ class OpenBackend:
         key_spec = KeySpec((0,), ValueType.of(key), ("key",), migrate=migrate_key)
         spec = OperatorSpec("totals", "totals", _Nothing(), infos, key_spec)
         groups = range_of(subtask, parallelism, MAX_PARALLELISM)
-        owner = Owner("totals", subtask, self.attempt, groups, MAX_PARALLELISM, lineage)
+        whose = (subtask, self.attempt, groups, MAX_PARALLELISM, lineage, self.since)
+        owner = Owner("totals", *whose)
         member = Member(spec, owner, parallelism, self.settings, self.clock)
         self.opened.append(member)
         assert member.keyed is not None

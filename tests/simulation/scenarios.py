@@ -536,7 +536,9 @@ def external_of(seed: int) -> MemoryStoreSettings:
     """A database that all attempts share, and that does not answer some calls."""
     random = Random(f"external-{seed}")
     part_bytes = random.choice([1, 4000, 20_000, 60_000])
-    return MemoryStoreSettings(f"seed-{seed}", part_bytes, faults=random.choice([0, 3, 10]))
+    faults = random.choice([0, 3, 10])
+    protocol = Random(f"protocol-{seed}").choice(["logged", "logged", "prepared"])
+    return MemoryStoreSettings(f"seed-{seed}", part_bytes, faults, protocol)
 
 
 def drawn(scenario: Scenario) -> Scenario:

@@ -17,6 +17,7 @@ from tests.simulation import (
 )
 from tests.simulation.external_mutations import MUTATIONS as EXTERNAL_MUTATIONS
 from tests.simulation.mutations import MUTATIONS
+from tests.simulation.prepared_mutations import MUTATIONS as PREPARED_MUTATIONS
 
 PAGE = (ROOT / "docs" / "protocol.md").read_text()
 SUITES = (
@@ -33,7 +34,8 @@ SUITES = (
 
 def planted() -> set[str]:
     functions = {bug.__name__ for suite in SUITES for bug in suite.BUGS}
-    return set(MUTATIONS) | set(EXTERNAL_MUTATIONS) | {name.replace("_", " ") for name in functions}
+    planted = set(MUTATIONS) | set(EXTERNAL_MUTATIONS) | set(PREPARED_MUTATIONS)
+    return planted | {name.replace("_", " ") for name in functions}
 
 
 def named() -> set[str]:

@@ -15,6 +15,7 @@ from mainstay.errors import FencedError
 from mainstay.state.backends.contract import KeyedBackend, Place
 from mainstay.state.backends.external.backend import ExternalBackend, Remote
 from mainstay.state.backends.external.descriptor import STORES
+from mainstay.state.backends.external.protocols import PROTOCOLS
 from mainstay.state.backends.external.store import (
     GROUP,
     Applied,
@@ -26,6 +27,7 @@ from mainstay.state.backends.external.store import (
     still_missing,
     tables_gone,
 )
+from mainstay.state.backends.external.votes import Part, Vote, VotingStore
 from mainstay.state.keygroups import KeyGroupRange
 
 Rows = dict[tuple[bytes, bytes], bytes]
@@ -39,6 +41,8 @@ class MemoryServer:
     tables: dict[TableSet, dict[str, Rows]] = field(default_factory=dict)
     ledger: dict[TableSet, list[Applied]] = field(default_factory=dict)
     admitted: dict[Owner, int] = field(default_factory=dict)
+    prepared: dict[Vote, tuple[Sequence[Part], int]] = field(default_factory=dict)
+    """Transactions in doubt, which outlive the worker that has begun them."""
     faults: int = 0
     random: Random = field(default_factory=Random)
     applied: list[tuple[TableSet, Applied]] = field(default_factory=list)
@@ -54,6 +58,13 @@ class MemoryServer:
 SERVERS: dict[str, MemoryServer] = {}
 
 
+def connected(server: MemoryServer, name: str) -> VotingStore:
+    """A connection to a server, which prepares transactions if it is asked to."""
+    from mainstay.testing.memory_votes import VotingMemoryStore
+
+    return VotingMemoryStore(server, name)
+
+
 @dataclass(frozen=True, slots=True)
 class MemoryStoreSettings:
     """The external backend with its database in memory. ``part_bytes`` is for the rows that each
@@ -62,10 +73,12 @@ class MemoryStoreSettings:
     name: str = "memory"
     part_bytes: int = 1 << 20
     faults: int = 0
+    protocol: str = "logged"
 
     def open(self, place: Place) -> KeyedBackend:
-        store = MemoryStore(self.server(), self.name)
-        return ExternalBackend(place, Remote(store, lambda: self.part_bytes))
+        store = connected(self.server(), self.name)
+        remote = Remote(store, lambda: self.part_bytes, PROTOCOLS[self.protocol])
+        return ExternalBackend(place, remote)
 
     def server(self) -> MemoryServer:
         """The server of this name, which is made when it is asked for first."""
@@ -78,7 +91,7 @@ class MemoryStoreSettings:
         server = SERVERS[self.name] = MemoryServer(
             faults=self.faults, random=Random(f"server-{self.name}")
         )
-        STORES[f"memory:{self.name}"] = lambda: MemoryStore(server, self.name)
+        STORES[f"memory:{self.name}"] = lambda: connected(server, self.name)
         return server
 
 

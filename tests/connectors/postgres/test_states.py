@@ -272,7 +272,10 @@ def test_a_key_that_no_index_takes_is_named(dsn: str) -> None:
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        (lambda: Postgres("dbname=x", protocol="versioned"), "unknown: there is 'logged'"),
+        (
+            lambda: Postgres("dbname=x", protocol="versioned"),
+            "unknown: there is 'logged', 'prepared'",
+        ),
         (lambda: Postgres("dbname=x", schema=""), "name of a schema"),
         (lambda: Postgres("dbname=x", cache="1KiB"), "at least 1MiB"),
         (lambda: Postgres(""), "says how to connect"),

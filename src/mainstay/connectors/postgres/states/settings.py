@@ -9,7 +9,7 @@ from typing import Any
 
 from mainstay.connectors.postgres.driver import driver
 from mainstay.connectors.postgres.session import Server
-from mainstay.connectors.postgres.states.store import PostgresStore
+from mainstay.connectors.postgres.states.voting import VotingPostgresStore
 from mainstay.errors import GraphError
 from mainstay.own_frames import made_with_own_frames
 from mainstay.quantities import size
@@ -17,8 +17,8 @@ from mainstay.spelling import did_you_mean
 from mainstay.state.backends.contract import KeyedBackend, Place
 from mainstay.state.backends.external.backend import ExternalBackend, Remote
 from mainstay.state.backends.external.descriptor import STORES
+from mainstay.state.backends.external.protocols import PROTOCOLS
 
-PROTOCOLS = ("logged",)
 SMALLEST_CACHE_BYTES = 1 << 20
 
 _BACKENDS: dict[tuple[int, str], weakref.WeakSet[Any]] = {}
@@ -72,15 +72,20 @@ class Postgres:
         """Let this process read what snapshots say of this database."""
         STORES[self.name] = self._store
 
-    def _store(self) -> PostgresStore:
-        return PostgresStore(self.server, self.schema, self.name)
+    def _store(self) -> VotingPostgresStore:
+        return VotingPostgresStore(self.server, self.schema, self.name)
 
     def open(self, place: Place) -> KeyedBackend:
         self._register()
         sharing = _BACKENDS.setdefault((os.getpid(), self.name), weakref.WeakSet())
         cache_bytes = self.cache_bytes
         backend = ExternalBackend(
-            place, Remote(self._store(), lambda: cache_bytes // max(1, len(sharing)))
+            place,
+            Remote(
+                self._store(),
+                lambda: cache_bytes // max(1, len(sharing)),
+                PROTOCOLS[self.protocol],
+            ),
         )
         sharing.add(backend)
         return backend

@@ -13,6 +13,7 @@ from typing import Any
 
 from mainstay.connectors.postgres.columns import composed
 from mainstay.connectors.postgres.session import Server
+from mainstay.connectors.postgres.states.fencing import raise_fence
 from mainstay.connectors.postgres.states.sessions import shared_sessions
 from mainstay.connectors.postgres.states.tables import StateTables
 from mainstay.errors import FencedError
@@ -53,14 +54,7 @@ class PostgresStore:
     ) -> None:
         with self._sessions.transaction() as connection:
             self._tables.make_own(connection)
-            statement = """
-            INSERT INTO {} AS f (lineage, uid, attempt) VALUES ({}, {}, {})
-            ON CONFLICT (lineage, uid) DO UPDATE SET attempt = excluded.attempt, raised_at = now()
-            WHERE f.attempt <= excluded.attempt
-            """
-            whose = (tables.lineage, tables.uid, attempt)
-            raised = connection.execute(composed(statement, self._tables.fence, *whose))
-            if raised.rowcount != 1:
+            if not raise_fence(connection, self._tables.fence, tables, attempt):
                 raise self._fenced(tables, attempt)
             known = self._tables.known(connection, tables)
             if is_known and not known:
