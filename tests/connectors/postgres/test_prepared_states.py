@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from datetime import datetime, timezone
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -24,7 +26,9 @@ from tests.connectors.postgres.test_states import (
     Ids,
     Seen,
     check,
+    schema_of,
     state_in,
+    table_of,
     with_state,
 )
 from tests.contract.conftest import BackendUnderTest, OpenBackend
@@ -329,3 +333,35 @@ def test_a_name_says_whose_vote_it_is_in_at_most_200_bytes() -> None:
     assert vote_of(name, TableSet(tables.lineage, tables.uid)) == vote
     assert TransactionId.parse(name) is None
     assert vote_of(name, TableSet("another job", tables.uid)) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        ("string", ['a "quote"', "a\\b", "", "NULL", "{1,2}", " ü\n"]),
+        ("double", [1.5, float("inf"), -0.0]),
+        (
+            "timestamp",
+            [datetime(1970, 1, 1, tzinfo=timezone.utc), datetime(2100, 1, 1, 1, 2, 3, 4)],
+        ),
+        ("binary", [b"", b"\0\\x"]),
+        ("array<string>", [["a,b", '"', None], []]),
+        ("struct<a:string,`b%`:boolean>", [("x", True), (None, None)]),
+        ("decimal(10,2)", [Decimal("-12.34")]),
+    ],
+)
+def test_rows_are_the_same_as_by_the_other_protocol(dsn: str, kind: str, values: list[Any]) -> None:
+    shown = []
+    for state in (state_in(dsn), prepared_in(dsn)):
+        asked(dsn, f'DROP SCHEMA IF EXISTS "{schema_of(dsn)}" CASCADE')
+        backend = OpenBackend(state)({"n": ValueState(kind)}, "long")
+        for number, value in enumerate(values):
+            backend.at(number).n.update(value)
+        voted(backend)
+        assert len(in_doubt(dsn)) == len(shown)
+        backend.keyed.backend.on_complete(backend.epoch)
+        backend.tend()
+        shown.append(asked(dsn, f"SELECT * FROM {table_of(dsn, 'n')} ORDER BY k"))
+        backend.member.release()
+    assert len(shown[0]) == len(values)
+    assert shown[0] == shown[1]
