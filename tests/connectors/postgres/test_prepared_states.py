@@ -109,12 +109,17 @@ def test_a_worker_that_is_killed_with_a_vote_in_doubt_loses_and_doubles_nothing(
 def crash_the_server(server: PostgresServer, dsn: str, tmp_path: Path, rounds: int) -> None:
     count = COUNT * rounds
     job = environment(dsn, tmp_path, count=count).start("seen")
-    for number in range(1, rounds + 1):
-        epochs = 3 * number
-        await_until(lambda: complete_epochs(job) >= epochs, "epochs are complete")  # noqa: B023
-        await_until(lambda: in_doubt(dsn), "a vote is in doubt")
+    crashes = 0
+    # On a machine that is busy the job may come to its end before all rounds are over.
+    while crashes < rounds and job.status != "finished":
+        epochs = complete_epochs(job) + 2
+        await_until(
+            lambda: job.status == "finished" or (complete_epochs(job) >= epochs and in_doubt(dsn)),  # noqa: B023
+            "a vote is in doubt, some epochs later",
+        )
         server.stop("immediate")
         server.start()
+        crashes += 1
     assert job.wait(4 * PATIENCE_S) == "finished"
     check(dsn, count)
     assert in_doubt(dsn) == []
