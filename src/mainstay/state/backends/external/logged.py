@@ -125,7 +125,6 @@ class Logged:
         """Apply what is committed, so that others find it. Where the database is away, or listens
         to somebody else by now, the next attempt does."""
         self._is_ended = True
-        self.unapplied.committed(self.held)
         try:
             # What is under way is done again, and finds itself done.
             while (pending := self.unapplied.next()) is not None:
