@@ -35,6 +35,8 @@ Not in the tree, because nobody gets them from a job:
   tried again; ``job.problems()`` shows it.
 - ``StoreAwayError`` (state/backends/external/store.py): the database of a job's state does not
   answer; it is asked again, and ``job.problems()`` shows it.
+- ``FenceHeldError`` (state/backends/external/votes.py), a ``StoreAwayError``: a write of another
+  attempt is under way; who raises the fence settles it.
 - ``StateRefusedError`` (connectors/postgres/states/sessions.py): a server refuses what the state
   of a job needs; its message is that of a ``MainstayError`` which names the operator.
 - ``DoesNotFitError`` (state/accumulating.py): its caller raises a ``StateTypeError`` that names the

@@ -20,6 +20,7 @@ from mainstay.runtime.upgrading import StoredAs
 from mainstay.runtime.worker.member import Cut, Member
 from mainstay.snapshot.manifest import SegmentRef, SubtaskState
 from mainstay.snapshot.memory_storage import MemoryStorage
+from mainstay.snapshot.since import NOTHING_YET, Since
 from mainstay.snapshot.storage import Storage
 from mainstay.state.backends.contract import BackendSettings
 from mainstay.state.backends.heap.settings import HeapSettings
@@ -32,7 +33,6 @@ from mainstay.state.ttl_tables import Sweeper
 from mainstay.state.values import ValueType
 from mainstay.testing.memory_disk import MemoryRocksSettings
 from mainstay.testing.memory_store import MemoryStoreSettings
-from mainstay.testing.memory_versions import VersionedSettings
 from tests.contract.sqlite_backend import SqliteSettings
 from tests.services.postgres import name_of
 
@@ -51,7 +51,8 @@ IMPLEMENTATIONS: dict[str, BackendSettings] = {
     "sqlite": SqliteSettings(),
     "external-in-memory": MemoryStoreSettings("contract", 1 << 16),
     "external-in-memory-small": MemoryStoreSettings("contract-small", 1),
-    "versioned-in-memory": VersionedSettings("contract-versioned", 1 << 16),
+    "prepared-in-memory": MemoryStoreSettings("contract-prepared", 1 << 16, protocol="prepared"),
+    "versioned-in-memory": MemoryStoreSettings("contract-versioned", 1 << 16, protocol="versioned"),
 }
 
 MAX_PARALLELISM = 128
@@ -174,6 +175,8 @@ class OpenBackend:
     opened: list[Member] = field(default_factory=list)
     lineages: dict[int, str] = field(default_factory=dict)
     """By attempt: what is opened empty is a job of its own."""
+    since: Since = NOTHING_YET
+    """The complete epoch that the next attempt starts from, for those who keep more than files."""
 
     def __call__(
         self,
@@ -201,7 +204,8 @@ class OpenBackend:
         key_spec = KeySpec((0,), ValueType.of(key), ("key",), migrate=migrate_key)
         spec = OperatorSpec("totals", "totals", _Nothing(), infos, key_spec)
         groups = range_of(subtask, parallelism, MAX_PARALLELISM)
-        owner = Owner("totals", subtask, self.attempt, groups, MAX_PARALLELISM, lineage)
+        whose = (subtask, self.attempt, groups, MAX_PARALLELISM, lineage, self.since)
+        owner = Owner("totals", *whose)
         member = Member(spec, owner, parallelism, self.settings, self.clock)
         self.opened.append(member)
         assert member.keyed is not None

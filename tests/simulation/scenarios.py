@@ -40,7 +40,6 @@ from mainstay.state.backends.heap.settings import HeapSettings
 from mainstay.testing.inspect import committed_state
 from mainstay.testing.memory_disk import MemoryRocksSettings
 from mainstay.testing.memory_store import MemoryStoreSettings
-from mainstay.testing.memory_versions import VersionedSettings
 from mainstay.testing.rivals import Rivalry, RivalSimulation
 from mainstay.testing.run import replaced
 from mainstay.testing.settings import SimulationSettings
@@ -544,13 +543,14 @@ def external_of(seed: int) -> MemoryStoreSettings:
     """A database that all attempts share, and that does not answer some calls."""
     random = Random(f"external-{seed}")
     part_bytes = random.choice([1, 4000, 20_000, 60_000])
-    return MemoryStoreSettings(f"seed-{seed}", part_bytes, faults=random.choice([0, 3, 10]))
+    faults = random.choice([0, 3, 10])
+    protocol = Random(f"commits-{seed}").choice(["logged", "logged", "prepared"])
+    return MemoryStoreSettings(f"seed-{seed}", part_bytes, faults, protocol)
 
 
-def versioned_of(seed: int) -> VersionedSettings:
+def versioned_of(seed: int) -> MemoryStoreSettings:
     """The same in versions."""
-    logged = external_of(seed)
-    return VersionedSettings(logged.name, logged.part_bytes, logged.faults)
+    return replace(external_of(seed), protocol="versioned")
 
 
 def drawn(scenario: Scenario) -> Scenario:
@@ -695,6 +695,12 @@ class Run:
         backends = self.scenario.backends
         return replace(plan_of(graph), backend=backends[min(self.stages, len(backends)) - 1])
 
+    @property
+    def votes(self) -> bool:
+        """Whether a database votes on epochs."""
+        stores = [b for b in self.scenario.backends if isinstance(b, MemoryStoreSettings)]
+        return any(store.protocol == "prepared" for store in stores)
+
     def graph(self, parallelism: int) -> tuple[Any, dict[str, Any]]:
         scenario = self.scenario
         env = ms.Environment(
@@ -735,7 +741,7 @@ class Run:
         check_leading(simulation)
         if simulation.coordinator.error is not None:
             raise AssertionError(simulation.story()) from simulation.coordinator.error
-        check_refusals(simulation)
+        check_refusals(simulation, votes=self.votes)
         check_failures(simulation)
         is_stopped = simulation.coordinator.status is Status.STOPPED
         self.stopped_with = simulation.requests.last_stop if is_stopped else None
@@ -832,11 +838,16 @@ def is_noticed(scenario_of: Callable[[int], Scenario], seeds: Iterable[int]) -> 
     return False
 
 
-def check_refusals(simulation: Simulation) -> None:
-    """Without faults of the storage, a request fails only where the job is over or halts."""
+def check_refusals(simulation: Simulation, *, votes: bool = False) -> None:
+    """Without faults of the storage, a request fails only where the job is over or halts.
+
+    Where a database votes, the next attempt commits what the one before it has left in doubt: a
+    savepoint that was being read from the tables then is refused.
+    """
     over = ("the job is over", "another driver has taken over", "does not lead")
     away = "simulated: memory:seed-"
     reasons = (*over, "is being stopped or rescaled already", "holds in-flight rows", away)
+    reasons += ("has moved on to epoch",) if votes else ()
     if not simulation.settings.storage_faults:
         for refusal in simulation.requests.refusals:
             assert any(reason in refusal for reason in reasons), simulation.story()

@@ -60,8 +60,11 @@ def test_the_fixed_seeds_cover_what_they_should() -> None:
         (True, False),
         (True, True),
     }
-    stores = [tuple(type(each).__name__ for each in s.backends) for s in scenarios]
+    stores = [
+        tuple(getattr(each, "protocol", type(each).__name__) for each in s.backends)
+        for s in scenarios
+    ]
     assert sum("MemoryRocksSettings" in each for each in stores) > SEEDS / 4
-    external = {"MemoryStoreSettings", "VersionedSettings"}
+    external = {"logged", "prepared", "versioned"}
     assert sum(not external.isdisjoint(each) for each in stores) > SEEDS / 4
-    assert len(set(stores)) == 10
+    assert len(set(stores)) == 13

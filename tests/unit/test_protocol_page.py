@@ -17,6 +17,7 @@ from tests.simulation import (
 )
 from tests.simulation.external_mutations import MUTATIONS as EXTERNAL_MUTATIONS
 from tests.simulation.mutations import MUTATIONS
+from tests.simulation.prepared_mutations import MUTATIONS as PREPARED_MUTATIONS
 from tests.simulation.version_mutations import MUTATIONS as VERSION_MUTATIONS
 
 PAGE = (ROOT / "docs" / "protocol.md").read_text()
@@ -34,8 +35,8 @@ SUITES = (
 
 def planted() -> set[str]:
     functions = {bug.__name__ for suite in SUITES for bug in suite.BUGS}
-    named = {name.replace("_", " ") for name in functions}
-    return {*MUTATIONS, *EXTERNAL_MUTATIONS, *VERSION_MUTATIONS, *named}
+    planted = {*MUTATIONS, *EXTERNAL_MUTATIONS, *PREPARED_MUTATIONS, *VERSION_MUTATIONS}
+    return planted | {name.replace("_", " ") for name in functions}
 
 
 def named() -> set[str]:

@@ -244,12 +244,16 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class OutsideProblem:
-    """What a subtask's source, sink or state files wait for outside; None when that is over."""
+    """What a subtask's source, sink or state files wait for outside; None when that is over.
+
+    ``holds_epochs`` says that epochs wait for it, too.
+    """
 
     attempt: Attempt
     uid: str
     subtask: int
     problem: Problem | None
+    holds_epochs: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from mainstay.errors import FencedError
 from mainstay.state.backends.contract import KeyedBackend, Place
 from mainstay.state.backends.external.backend import ExternalBackend, Remote
 from mainstay.state.backends.external.descriptor import STORES
-from mainstay.state.backends.external.logged import Logged
+from mainstay.state.backends.external.protocols import PROTOCOLS
 from mainstay.state.backends.external.store import (
     GROUP,
     Applied,
@@ -28,6 +28,7 @@ from mainstay.state.backends.external.store import (
     still_missing,
     tables_gone,
 )
+from mainstay.state.backends.external.votes import Part, Vote, VotingStore
 from mainstay.state.keygroups import KeyGroupRange
 
 Rows = dict[tuple[bytes, bytes], bytes]
@@ -41,6 +42,8 @@ class MemoryServer:
     tables: dict[TableSet, dict[str, Rows]] = field(default_factory=dict)
     ledger: dict[TableSet, list[Applied]] = field(default_factory=dict)
     admitted: dict[Owner, int] = field(default_factory=dict)
+    prepared: dict[Vote, tuple[Sequence[Part], int]] = field(default_factory=dict)
+    """Transactions in doubt, which outlive the worker that has begun them."""
     faults: int = 0
     random: Random = field(default_factory=Random)
     applied: list[tuple[TableSet, Applied]] = field(default_factory=list)
@@ -66,17 +69,21 @@ class MemoryStoreSettings:
     name: str = "memory"
     part_bytes: int = 1 << 20
     faults: int = 0
+    protocol: str = "logged"
 
     def open(self, place: Place) -> KeyedBackend:
-        store = self.store(self.server())
-        return ExternalBackend(place, Remote(store, lambda: self.part_bytes, self.protocol))
+        remote = Remote(
+            self.store(self.server()), lambda: self.part_bytes, PROTOCOLS[self.protocol]
+        )
+        return ExternalBackend(place, remote)
 
-    @property
-    def protocol(self) -> type[Logged]:
-        return Logged
+    def store(self, server: MemoryServer) -> VotingStore:
+        """A connection to a server that does what the protocol needs."""
+        from mainstay.testing.memory_versions import VersionedMemoryStore
+        from mainstay.testing.memory_votes import VotingMemoryStore
 
-    def store(self, server: MemoryServer) -> MemoryStore:
-        return MemoryStore(server, self.name)
+        is_versioned = self.protocol == "versioned"
+        return (VersionedMemoryStore if is_versioned else VotingMemoryStore)(server, self.name)
 
     def server(self) -> MemoryServer:
         """The server of this name, which is made when it is asked for first."""

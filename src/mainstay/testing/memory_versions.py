@@ -14,7 +14,6 @@ from mainstay.state.backends.external.store import (
     TableSet,
     uncovered,
 )
-from mainstay.state.backends.external.versioned import Versioned
 from mainstay.state.backends.external.versions import (
     BASE,
     PUT,
@@ -25,7 +24,7 @@ from mainstay.state.backends.external.versions import (
     versions_of,
 )
 from mainstay.state.keygroups import KeyGroupRange
-from mainstay.testing.memory_store import MemoryServer, MemoryStore, MemoryStoreSettings
+from mainstay.testing.memory_votes import VotingMemoryStore
 
 Contents = dict[str, list[Stored]]
 Deltas = dict[bytes, list[Version]]
@@ -46,20 +45,7 @@ class Versions:
     """What the view showed each time the pointer had moved, for tests to look at."""
 
 
-class VersionedSettings(MemoryStoreSettings):
-    """The external backend with its database in memory, and with the protocol ``versioned``."""
-
-    __slots__ = ()
-
-    @property
-    def protocol(self) -> type[Versioned]:
-        return Versioned
-
-    def store(self, server: MemoryServer) -> VersionedMemoryStore:
-        return VersionedMemoryStore(server, self.name)
-
-
-class VersionedMemoryStore(MemoryStore):
+class VersionedMemoryStore(VotingMemoryStore):
     """A connection to a server whose tables have versions."""
 
     def versions(self, tables: TableSet) -> Versions:

@@ -39,6 +39,7 @@ from mainstay.connectors.postgres.fence import (
     place_beside,
     session_name,
 )
+from mainstay.connectors.postgres.prepared import SETTING, refusal
 from mainstay.connectors.postgres.session import Server, Session, table_name
 from mainstay.connectors.postgres.target import Target
 from mainstay.connectors.postgres.writing import copy_rows
@@ -184,15 +185,13 @@ class PostgresSink(TwoPhaseSink[Transaction]):
     def _check_slots(self, session: Session, subtasks: int) -> None:
         if self._known.has_slots:
             return
-        ((setting,),) = session.ask("SELECT current_setting('max_prepared_transactions')::int")
+        ((setting,),) = session.ask(SETTING)
         needed = subtasks * EPOCHS_AT_ONCE
         if setting < needed:
-            raise SinkError(
-                f"{self.server} allows {setting} prepared transactions, and this sink needs "
-                f"{needed}: {EPOCHS_AT_ONCE} for each of at least {subtasks} subtasks. Set "
-                f"max_prepared_transactions = {max(64, 2 * needed)} in postgresql.conf and restart "
-                "the server; or use PostgresUpsertSink, which needs none."
-            )
+            each = f"{EPOCHS_AT_ONCE} for each of at least {subtasks} subtasks"
+            instead = "PostgresUpsertSink, which needs none"
+            told = refusal(self.server, setting, needed, "this sink", each, instead)
+            raise SinkError(told)
         self._known.has_slots = True
 
     def _check_table(self, session: Session, schema: pa.Schema) -> None:

@@ -161,7 +161,7 @@ class RunningAttempt:
             return []
         outside = self._commits.problems(now) + self._sourcing.problems(now)
         outside += self._reports.problems(now)
-        if self._snapshots.is_held_up_by_sinks(now):
+        if self._snapshots.is_held_up_by_targets(now):
             return outside  # what is in line waits for the target
         is_halting = self._snapshots.halt is not None
         # Copies: it may be a thread of the user's that asks.

@@ -33,6 +33,7 @@ class Reports:
         self._confirmed: dict[Subtask, Epoch] = {}
         self._problems: dict[Subtask, tuple[Problem, float]] = {}
         """By sink or source and subtask, with the time at which each began."""
+        self._holding: set[Subtask] = set()
 
     def take(self, message: Any, now: float) -> None:
         """Note what a message reports; others than reports are left alone."""
@@ -43,10 +44,13 @@ class Reports:
                 self.ended.add((task, subtask))
             case Committed(_, epoch, task, subtask):
                 self._confirmed[(task, subtask)] = epoch
-            case OutsideProblem(_, uid, subtask, problem):
+            case OutsideProblem(_, uid, subtask, problem, holds_epochs):
                 self._problems.pop((uid, subtask), None)
+                self._holding.discard((uid, subtask))
                 if problem is not None:
                     self._problems[(uid, subtask)] = (problem, now - problem.waited_s)
+                    if holds_epochs or uid in self._sink_uids:
+                        self._holding.add((uid, subtask))
             case Metrics(_, worker, tasks):
                 for task, figures in tasks.items():
                     self.metrics[(task, worker)] = figures
@@ -69,6 +73,6 @@ class Reports:
         return [replace(problem, waited_s=now - since) for _, (problem, since) in reported]
 
     @property
-    def are_sinks_away(self) -> bool:
-        """Whether the target of a sink does not answer."""
-        return any(uid in self._sink_uids for uid, _ in self._problems)
+    def are_targets_away(self) -> bool:
+        """Whether the target of a sink does not answer, or a database that votes on epochs."""
+        return bool(self._holding)

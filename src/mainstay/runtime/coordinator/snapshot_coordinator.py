@@ -98,15 +98,15 @@ class SnapshotCoordinator:
         now = ports.clock.monotonic()
         self.book = EpochBook(attempt, reports.subtasks, options.snapshots, first_epoch, now)
 
-    def is_held_up_by_sinks(self, now: float) -> bool:
+    def is_held_up_by_targets(self, now: float) -> bool:
         """Whether a target is away. It holds back markers, too: no epoch is late on its account."""
-        return bool(self._commits.problems(now)) or self._reports.are_sinks_away
+        return bool(self._commits.problems(now)) or self._reports.are_targets_away
 
     # ------------------------------------------------------------ time
 
     def expire(self, now: float) -> None:
         """Give up the epochs that are past their time."""
-        if self.is_held_up_by_sinks(now):
+        if self.is_held_up_by_targets(now):
             self.book.postpone(now)
         for epoch in self.book.expired(now):
             self._abort(epoch, f"not complete after {self._options.snapshots.timeout_s} s")
@@ -242,7 +242,7 @@ class SnapshotCoordinator:
             return
         now = self._ports.clock.monotonic()
         # A target that is away is waited for, however many epochs that takes.
-        counts = not self.is_held_up_by_sinks(now)
+        counts = not self.is_held_up_by_targets(now)
         self._records.add([self.book.fail(epoch, now, reason, counts=counts)])
         self._send_all(AbortEpoch(self._attempt, epoch))
         if self.book.has_failed_too_often:

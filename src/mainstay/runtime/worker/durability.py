@@ -2,9 +2,9 @@
 
 Segments are turned into columns in slices on the loop (it holds the interpreter, so it must be
 short and often) and written in the background. A segment is written once; an epoch is acknowledged
-when every segment of its cut is durable, every deferred part of it is known, and operator state
-that is too large for the manifest is stored. A segment whose write failed stays in the chain and is
-written with the next epoch, so a failed epoch loses nothing.
+when every segment of its cut is durable, every deferred part of it is known, every backend has
+voted for it, and operator state that is too large for the manifest is stored. A segment whose write
+failed stays in the chain and is written with the next epoch, so a failed epoch loses nothing.
 """
 
 from __future__ import annotations
@@ -36,10 +36,17 @@ class UnackedCut:
     sync_s: float
     started: float
     size_bytes: int = 0
+    awaits_votes: bool = False
+    """Whether nothing but a vote is missing, of which nobody tells."""
 
     @property
     def is_durable(self) -> bool:
         return all(cut.is_durable for _, cut in self.cuts)
+
+    @property
+    def is_voted(self) -> bool:
+        keyed = (member.keyed for member, _ in self.cuts)
+        return all(each is None or each.backend.has_voted(self.epoch) for each in keyed)
 
     @property
     def failure(self) -> str | None:
@@ -63,8 +70,11 @@ class Durability:
         self._early_bytes = 0
 
     @property
-    def _waits_for_late_parts(self) -> bool:
-        return any(cut.lates for pending in self._pending for _, cut in pending.cuts)
+    def _waits_for_others(self) -> bool:
+        return any(
+            pending.awaits_votes or any(cut.lates for _, cut in pending.cuts)
+            for pending in self._pending
+        )
 
     def begin(self, pending: UnackedCut) -> None:
         """Take over a cut; its undurable segments are queued unless they were taken before."""
@@ -95,8 +105,8 @@ class Durability:
 
     def step(self) -> bool:
         """Convert one slice, or free one part; False when there is nothing to do."""
-        if self._waits_for_late_parts:
-            self._look_at_late_parts()
+        if self._waits_for_others:
+            self._look_again()
         if self._leftovers:
             # Freeing a large segment in one go would hold the loop up.
             self._leftovers.pop()
@@ -143,6 +153,9 @@ class Durability:
 
     def _acknowledge_durable(self) -> None:
         for pending in [pending for pending in self._pending if pending.is_durable]:
+            pending.awaits_votes = not pending.is_voted
+            if pending.awaits_votes:
+                continue
             self._pending.remove(pending)
             states = {op.uid: op.acknowledged(cut) for op, cut in pending.cuts}
             large = [op for op, _ in pending.cuts if op.has_large_units(states[op.uid])]
@@ -178,7 +191,7 @@ class Durability:
 
         self._ports.background.submit(work, done, failed)
 
-    def _look_at_late_parts(self) -> None:
+    def _look_again(self) -> None:
         for pending in list(self._pending):
             if (reason := pending.failure) is not None:
                 self._pending.remove(pending)

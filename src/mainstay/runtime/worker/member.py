@@ -146,6 +146,8 @@ class Member:
         """The epoch, and every one before it, is committed in the log."""
         self.operator.on_complete(epoch)
         if self.keyed is not None:
+            if saved is not None:
+                self.keyed.backend.on_held(epoch)
             self.keyed.backend.on_complete(epoch if saved is None else saved)
             self.keyed.compact(longest_chain)
 
@@ -165,6 +167,12 @@ class Member:
             return problem
         did = "has not been able to merge its state files"
         return self._compaction.problem(str(self.owner), did, now)
+
+    @property
+    def holds_epochs(self) -> bool:
+        """Whether epochs wait for a database that is in trouble."""
+        backend = None if self.keyed is None else self.keyed.backend
+        return backend is not None and backend.holds_epochs and backend.trouble is not None
 
     def _backend_problem(self, now: float) -> Problem | None:
         trouble = None if self.keyed is None else self.keyed.backend.trouble

@@ -74,7 +74,8 @@ class TaskReports:
             self._problems.pop(member.uid, None)
             if problem is not None:
                 self._problems[member.uid] = problem
-            self._tell(OutsideProblem(self._attempt, member.uid, self._subtask, problem))
+            whose = (self._attempt, member.uid, self._subtask)
+            self._tell(OutsideProblem(*whose, problem, member.holds_epochs))
 
 
 class WorkerMetrics:

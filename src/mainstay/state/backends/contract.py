@@ -116,6 +116,10 @@ class KeyedBackend(Protocol):
         """Whether a run of segments is replaced by nothing but a base of its own."""
 
     @property
+    def holds_epochs(self) -> bool:
+        """Whether epochs wait for its database, so that none is late while that is in trouble."""
+
+    @property
     def trouble(self) -> Exception | None:
         """What keeps the backend from its work at the moment; None if nothing does."""
 
@@ -155,6 +159,18 @@ class KeyedBackend(Protocol):
 
     def on_durable(self, segment: str, tables: list[StateTable]) -> None:
         """A segment is stored."""
+
+    def has_voted(self, epoch: int) -> bool:
+        """Whether the epoch may be acknowledged, once its segments are durable.
+
+        Where it may not yet, that is work of ``next_work``.
+        """
+
+    def on_held(self, epoch: int) -> None:
+        """The epoch is committed in the log, and somebody still reads an earlier one from outside.
+
+        ``on_complete`` is told the earlier one, until nobody does.
+        """
 
     def on_complete(self, epoch: int) -> None:
         """The epoch, and every one before it, is committed in the log.

@@ -16,7 +16,7 @@ class BackendOverTables:
     Segments, not epochs, are what it goes by: it need not hear of the end of one.
     """
 
-    is_remote = has_own_bases = False
+    is_remote = has_own_bases = holds_epochs = False
     trouble: Exception | None = None
     looks: Looks | None = None
 
@@ -37,6 +37,13 @@ class BackendOverTables:
 
     def on_cut(self, epoch: int) -> None:
         """Nothing waits for an epoch."""
+
+    def has_voted(self, epoch: int) -> bool:
+        """Segments are all there is to an epoch."""
+        return True
+
+    def on_held(self, epoch: int) -> None:
+        """Nobody reads from outside what is held here."""
 
     def on_complete(self, epoch: int) -> None:
         """Nothing waits for an epoch."""

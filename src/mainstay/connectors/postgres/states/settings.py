@@ -9,8 +9,8 @@ from typing import Any
 
 from mainstay.connectors.postgres.driver import driver
 from mainstay.connectors.postgres.session import Server
-from mainstay.connectors.postgres.states.store import PostgresStore
 from mainstay.connectors.postgres.states.versions import VersionedPostgresStore
+from mainstay.connectors.postgres.states.voting import VotingPostgresStore
 from mainstay.errors import GraphError
 from mainstay.own_frames import made_with_own_frames
 from mainstay.quantities import size
@@ -18,10 +18,8 @@ from mainstay.spelling import did_you_mean
 from mainstay.state.backends.contract import KeyedBackend, Place
 from mainstay.state.backends.external.backend import ExternalBackend, Remote
 from mainstay.state.backends.external.descriptor import STORES
-from mainstay.state.backends.external.logged import Logged
-from mainstay.state.backends.external.versioned import Versioned
+from mainstay.state.backends.external.protocols import PROTOCOLS
 
-PROTOCOLS = ("logged", "versioned")
 SMALLEST_CACHE_BYTES = 1 << 20
 
 _BACKENDS: dict[tuple[int, str], weakref.WeakSet[Any]] = {}
@@ -80,8 +78,8 @@ class Postgres:
         """Let this process read what snapshots say of this database."""
         STORES[self.name] = self._store
 
-    def _store(self) -> PostgresStore:
-        store = VersionedPostgresStore if self._is_versioned else PostgresStore
+    def _store(self) -> VotingPostgresStore:
+        store = VersionedPostgresStore if self._is_versioned else VotingPostgresStore
         return store(self.server, self.schema, self.name)
 
     def open(self, place: Place) -> KeyedBackend:
@@ -92,7 +90,7 @@ class Postgres:
         def part_bytes() -> int:
             return cache_bytes // max(1, len(sharing))
 
-        protocol = Versioned if self._is_versioned else Logged
+        protocol = PROTOCOLS[self.protocol]
         remote = Remote(self._store(), part_bytes, protocol, on_close=sharing.discard)
         backend = ExternalBackend(place, remote)
         sharing.add(backend)

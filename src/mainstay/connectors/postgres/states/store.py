@@ -13,6 +13,7 @@ from typing import Any
 
 from mainstay.connectors.postgres.columns import composed
 from mainstay.connectors.postgres.session import Server
+from mainstay.connectors.postgres.states.fencing import raise_fence
 from mainstay.connectors.postgres.states.sessions import shared_sessions
 from mainstay.connectors.postgres.states.tables import StateTables, delta_name
 from mainstay.errors import FencedError
@@ -66,14 +67,7 @@ class PostgresStore:
             self._known[tables] = self._tables.known(connection, tables)
 
     def _raise_fence(self, connection: Any, tables: TableSet, attempt: int) -> None:
-        statement = """
-        INSERT INTO {} AS f (lineage, uid, attempt) VALUES ({}, {}, {})
-        ON CONFLICT (lineage, uid) DO UPDATE SET attempt = excluded.attempt, raised_at = now()
-        WHERE f.attempt <= excluded.attempt
-        """
-        whose = (tables.lineage, tables.uid, attempt)
-        raised = connection.execute(composed(statement, self._tables.fence, *whose))
-        if raised.rowcount != 1:
+        if not raise_fence(connection, self._tables.fence, tables, attempt):
             raise self._fenced(tables, attempt)
 
     def check_fence(self, tables: TableSet, attempt: int) -> None:

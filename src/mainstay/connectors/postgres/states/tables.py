@@ -119,10 +119,6 @@ class StateTables:
         copied = composed("COPY {} ({}) FROM STDIN (FORMAT csv)", stage, joined(names))
         with connection.cursor() as cursor, cursor.copy(copied) as copy:
             copy.write(as_csv([*own_columns(changes), *shown_columns(changes.readable)]))
-        sql = driver().sql
-        updates = sql.SQL(", ").join(
-            sql.SQL("{0} = excluded.{0}").format(sql.Identifier(each)) for each in names[2:]
-        )
         connection.execute(
             composed(
                 "INSERT INTO {} ({}) SELECT {} FROM {} ORDER BY k, s "
@@ -131,7 +127,7 @@ class StateTables:
                 joined(names),
                 joined(names),
                 stage,
-                updates,
+                updates_of(names[2:]),
             )
         )
         connection.execute(composed("TRUNCATE {}", stage))
@@ -156,7 +152,16 @@ def schema_of(state: StateColumns) -> pa.Schema:
     return schema.remove(schema.get_field_index("op"))
 
 
+def updates_of(names: Sequence[str]) -> Any:
+    """What an upsert sets where the row is there."""
+    sql = driver().sql
+    return sql.SQL(", ").join(
+        sql.SQL("{0} = excluded.{0}").format(sql.Identifier(each)) for each in names
+    )
+
+
 def check_keys(changes: StateChanges) -> None:
+    """Refuse keys that no index takes."""
     longest = max(len(k) + len(s) for k, s, _ in changes.put)
     if longest > LONGEST_KEY:
         raise StateRefusedError(

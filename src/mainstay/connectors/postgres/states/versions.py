@@ -12,10 +12,11 @@ from typing import Any
 
 from mainstay.connectors.postgres.columns import composed
 from mainstay.connectors.postgres.session import Server
-from mainstay.connectors.postgres.states.store import READ_KEYS, SCANNED_ROWS, PostgresStore
+from mainstay.connectors.postgres.states.store import READ_KEYS, SCANNED_ROWS
 from mainstay.connectors.postgres.states.tables import delta_name
 from mainstay.connectors.postgres.states.version_tables import VersionTables
 from mainstay.connectors.postgres.states.views import StateViews
+from mainstay.connectors.postgres.states.voting import VotingPostgresStore
 from mainstay.state.backends.external.store import (
     GROUP,
     Applied,
@@ -57,7 +58,7 @@ LAST = (1 << 63) - 1
 WHOSE = "(lineage, uid, making) = ({lineage}, {uid}, {making})"
 
 
-class VersionedPostgresStore(PostgresStore):
+class VersionedPostgresStore(VotingPostgresStore):
     """The state of one subtask in a schema of a database, in versions."""
 
     def __init__(self, server: Server, schema: str, name: str) -> None:

@@ -1,10 +1,10 @@
 """The external backend: keyed state in a database that outlives workers and attempts.
 
 The changes of a subtask are segments, as in every backend, and a snapshot is durable when its
-segments are. How and when they come into the database is the protocol's affair (``logged``); until
-they are there, reads find them in memory, where they cannot be evicted. A restore fences older
-attempts, asks the ledger which segments of the chain the database has, and keeps the others as
-segments that are still to be applied. It reads no table.
+segments are. How and when they come into the database is the protocol's affair (``logged``,
+``prepared``); until they are there, reads find them in memory, where they cannot be evicted. A
+restore fences older attempts, asks the ledger which segments of the chain the database has, and
+keeps the others as segments that are still to be applied. It reads no table.
 
 What may take long runs in the background; applying is one thing at a time, reading goes on beside
 it.
@@ -29,7 +29,7 @@ from mainstay.state.backends.external.logged import Logged
 from mainstay.state.backends.external.own_tables import OwnTables
 from mainstay.state.backends.external.reading import RemoteTable
 from mainstay.state.backends.external.reads import Reads
-from mainstay.state.backends.external.store import Store
+from mainstay.state.backends.external.votes import VotingStore
 from mainstay.state.backends.over_tables import BackendOverTables
 from mainstay.state.backends.tables import Tables
 from mainstay.state.stored_key import StoredKey
@@ -44,9 +44,9 @@ _WAITING = 0.35
 class Remote:
     """A database, and what one backend may keep of its rows in memory."""
 
-    store: Store
+    store: VotingStore
     part_bytes: Callable[[], int]
-    protocol: Callable[[OwnTables, Callable[[int], None]], Logged] = Logged
+    protocol: type[Logged] = Logged
     on_close: Callable[[Any], None] = lambda _: None
     """Hears of a backend that is closed: others may have its part."""
 
@@ -117,7 +117,7 @@ class ExternalBackend(BackendOverTables):
         self.commits.unapplied.add(segment, self._frozen_bytes, self.place.groups)
 
     def on_cut(self, epoch: int) -> None:
-        self.commits.unapplied.cut(epoch)
+        self.commits.on_cut(epoch)
 
     def encode(self, frozen: Frozen) -> Iterator[list[StateTable]]:
         for tables in self.tables.encode(frozen):
@@ -128,8 +128,21 @@ class ExternalBackend(BackendOverTables):
     def on_durable(self, segment: str, tables: list[StateTable]) -> None:
         self.commits.unapplied.durable(segment, tables)
 
+    def has_voted(self, epoch: int) -> bool:
+        return self.commits.has_voted(epoch)
+
+    def on_held(self, epoch: int) -> None:
+        self.commits.on_held(epoch)
+
     def on_complete(self, epoch: int) -> None:
         self.commits.on_complete(epoch)
+
+    def on_abort(self, epoch: int) -> None:
+        self.commits.on_abort(epoch)
+
+    @property
+    def holds_epochs(self) -> bool:  # type: ignore[override]
+        return self.commits.holds_epochs
 
     @property
     def trouble(self) -> Exception | None:  # type: ignore[override]

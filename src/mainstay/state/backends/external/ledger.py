@@ -112,6 +112,10 @@ class Unapplied:
         is_committed = first.epoch is not None and first.epoch <= self._committed
         return first if is_committed and first.tables is not None else None
 
+    def up_to(self, epoch: int) -> list[Pending]:
+        """What is there of an epoch and of those before it."""
+        return [each for each in self._waiting if each.epoch is not None and each.epoch <= epoch]
+
     def applied(self, pending: Pending) -> None:
         assert self._waiting[0] is pending, "segments are applied in order"
         assert pending.epoch is not None

@@ -27,19 +27,36 @@ class Logged:
     One segment is under way at a time, in the background.
     """
 
+    holds_epochs = False
+
     def __init__(self, own: OwnTables, on_applied: Callable[[int], None]) -> None:
         self.own = own
         self.unapplied = Unapplied()
         self.trouble: Exception | None = None
         self._on_applied = on_applied
+        self.held = 0
+        """The last epoch that is committed while somebody reads an earlier one; see ``on_held``."""
         self._is_applying = self._is_ended = False
         self._broken: Exception | None = None
         self._wanted: deque[tuple[Base, Descriptor]] = deque()
 
     # ------------------------------------------------------------ what happens
 
+    def on_cut(self, epoch: int) -> None:
+        self.unapplied.cut(epoch)
+
+    def on_held(self, epoch: int) -> None:
+        self.held = epoch
+
     def on_complete(self, epoch: int) -> None:
         self.unapplied.committed(epoch)
+
+    def on_abort(self, epoch: int) -> None:
+        """Segments stay in the chain."""
+
+    def has_voted(self, epoch: int) -> bool:
+        """The database hears of an epoch when it is committed."""
+        return True
 
     def failed(self, error: Exception) -> None:
         """A read or a write failed."""
@@ -61,18 +78,19 @@ class Logged:
             raise MainstayError(f"{self.own.store.name}: {self._broken}") from self._broken
         if self._wanted:
             return self._describing(*self._wanted.popleft())
-        pending = None if self._is_applying else self.unapplied.next()
-        return None if pending is None else self._applying(pending)
+        return None if self._is_applying else self._next_step()
 
-    def _applying(self, pending: Pending) -> Work:
+    def _next_step(self) -> Work | None:
+        pending = self.unapplied.next()
+        if pending is None:
+            return None
         forget_up_to = self.unapplied.forgettable(pending)
-
-        return self._work(
+        return self._in_background(
             lambda: self.apply(pending, forget_up_to), lambda _: self._applied(pending)
         )
 
-    def _work(self, run: Callable[[], Any], then: Callable[[Any], None]) -> Work:
-        """Something that is under way by itself. ``then`` hears what came of it."""
+    def _in_background(self, run: Callable[[], Any], then: Callable[[Any], None]) -> Work:
+        """The one thing that is under way."""
 
         def done(found: Any) -> None:
             if self._is_ended:

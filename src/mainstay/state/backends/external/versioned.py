@@ -79,7 +79,7 @@ class Versioned(Logged):
         epoch = self._unsaid()
         if epoch is None:
             return None
-        return self._work(partial(self.say, epoch), partial(self.retained.pointed, epoch))
+        return self._in_background(partial(self.say, epoch), partial(self.retained.pointed, epoch))
 
     def say(self, epoch: int) -> int:
         """Tell the database of a complete epoch. Runs in the background, again where its outcome
@@ -101,7 +101,7 @@ class Versioned(Logged):
             self.staged.folded = max(self.staged.folded, epoch)
 
         own = self.own
-        return self._work(
+        return self._in_background(
             partial(self._store.fold, own.set, own.place.attempt, groups, epoch), done
         )
 
