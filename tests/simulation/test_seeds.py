@@ -13,7 +13,7 @@ import pytest
 
 from tests.simulation.scenarios import Scenario, check_seeds, drawn
 
-SEEDS = 500
+SEEDS = 300
 CHUNK = 20
 
 

@@ -31,7 +31,8 @@ from mainstay.state.backends.external.store import (
 from mainstay.state.backends.external.votes import Part, Vote, VotingStore
 from mainstay.state.keygroups import KeyGroupRange
 
-Rows = dict[tuple[bytes, bytes], bytes]
+Rows = dict[bytes, dict[bytes, bytes]]
+"""Cells by ``k``, then by ``s``."""
 Owner = tuple[str, str]
 
 
@@ -131,31 +132,27 @@ class MemoryStore:
         return None
 
     def rows(self, tables: TableSet) -> int:
-        return sum(map(len, self.server.tables.get(tables, {}).values()))
+        states = self.server.tables.get(tables, {}).values()
+        return sum(len(cells) for rows in states for cells in rows.values())
 
     def read(
         self, tables: TableSet, state: str, keys: Sequence[bytes]
     ) -> Mapping[bytes, list[tuple[bytes, bytes]]]:
         self._answer()
         self._check_there(tables)
-        wanted = set(keys)
-        found: dict[bytes, list[tuple[bytes, bytes]]] = {}
-        for (k, s), cell in sorted(self._rows(tables, state).items()):
-            if k in wanted:
-                found.setdefault(k, []).append((s, cell))
-        return found
+        rows = self._rows(tables, state)
+        return {k: sorted(rows[k].items()) for k in sorted(set(keys)) if k in rows}
 
     def read_entry(self, tables: TableSet, state: str, k: bytes, s: bytes) -> bytes | None:
-        return self._rows(tables, state).get((k, s))
+        return self._rows(tables, state).get(k, {}).get(s)
 
     def scan(
         self, tables: TableSet, state: str, groups: KeyGroupRange, up_to: int | None = None
     ) -> Iterator[Stored]:
         self._check_there(tables)
-        rows = sorted(self._rows(tables, state).items())
-        for (k, s), cell in rows:
-            if GROUP.unpack_from(k)[0] in groups:
-                yield k, s, cell
+        rows = self._rows(tables, state)
+        for k in sorted(k for k in rows if GROUP.unpack_from(k)[0] in groups):
+            yield from ((k, s, cell) for s, cell in sorted(rows[k].items()))
 
     def apply(
         self,
@@ -221,12 +218,15 @@ class MemoryStore:
     def _write(self, tables: TableSet, changes: Sequence[StateChanges]) -> None:
         for each in changes:
             rows = self._rows(tables, each.state)
-            cleared = set(each.cleared)
-            for place in [place for place in rows if place[0] in cleared]:
-                del rows[place]
-            for removed in each.removed:
-                rows.pop(removed, None)
-            rows.update({(k, s): cell for k, s, cell in each.put})
+            for k in each.cleared:
+                rows.pop(k, None)
+            for k, s in each.removed:
+                cells = rows.get(k, {})
+                cells.pop(s, None)
+                if not cells:
+                    rows.pop(k, None)
+            for k, s, cell in each.put:
+                rows.setdefault(k, {})[s] = cell
 
     def _rows(self, tables: TableSet, state: str) -> Rows:
         return self.server.tables.setdefault(tables, {}).setdefault(state, {})

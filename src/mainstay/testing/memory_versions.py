@@ -24,6 +24,7 @@ from mainstay.state.backends.external.versions import (
     versions_of,
 )
 from mainstay.state.keygroups import KeyGroupRange
+from mainstay.testing.memory_store import Rows
 from mainstay.testing.memory_votes import VotingMemoryStore
 
 Contents = dict[str, list[Stored]]
@@ -69,14 +70,13 @@ class VersionedMemoryStore(VotingMemoryStore):
         self._check_there(tables)
         base, deltas = self._rows(tables, state), self._deltas(tables, state)
         wanted = set(keys)
-        versions = [Version(BASE, PUT, k, s, cell) for (k, s), cell in base.items() if k in wanted]
+        versions = [each for k in wanted for each in _base_of(base, k)]
         versions += (each for k in wanted for each in deltas.get(k, ()))
         return {k: sorted(some.items()) for k, some in laid_over(versions).items()}
 
     def read_entry(self, tables: TableSet, state: str, k: bytes, s: bytes) -> bytes | None:
         deltas = self._deltas(tables, state).get(k, ())
-        cell = self._rows(tables, state).get((k, s))
-        base = [] if cell is None else [Version(BASE, PUT, k, s, cell)]
+        base = _base_of(self._rows(tables, state), k)
         return laid_over([*base, *deltas]).get(k, {}).get(s)
 
     def scan(
@@ -92,7 +92,7 @@ class VersionedMemoryStore(VotingMemoryStore):
 
     def _base(self, tables: TableSet, state: str) -> list[Version]:
         rows = self._rows(tables, state)
-        return [Version(BASE, PUT, k, s, cell) for (k, s), cell in rows.items()]
+        return [each for k in rows for each in _base_of(rows, k)]
 
     def _laid_over(
         self, tables: TableSet, state: str, is_seen: Callable[[Version], bool]
@@ -167,10 +167,11 @@ class VersionedMemoryStore(VotingMemoryStore):
     def _fold(self, tables: TableSet, state: str, due: Sequence[Version]) -> None:
         rows = self._rows(tables, state)
         keys = {each.k for each in due}
-        base = [each for each in self._base(tables, state) if each.k in keys]
-        for each in base:
-            del rows[each.k, each.s]
-        rows.update({(k, s): cell for k, s, cell in in_order(laid_over([*base, *due]))})
+        base = [each for k in keys for each in _base_of(rows, k)]
+        for k in keys:
+            rows.pop(k, None)
+        for k, s, cell in in_order(laid_over([*base, *due])):
+            rows.setdefault(k, {})[s] = cell
 
     def discard(
         self,
@@ -209,3 +210,8 @@ class VersionedMemoryStore(VotingMemoryStore):
 def _group(version: Version) -> int:
     group: int = GROUP.unpack_from(version.k)[0]
     return group
+
+
+def _base_of(rows: Rows, k: bytes) -> list[Version]:
+    """What the base has of a key."""
+    return [Version(BASE, PUT, k, s, cell) for s, cell in rows.get(k, {}).items()]
