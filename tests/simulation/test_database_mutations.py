@@ -9,8 +9,8 @@ from tests.simulation.scenarios import Scenario, is_noticed
 
 WITHIN = 500
 NOTICED_BY = {
-    "a checkpoint stands for segments that it does not hold": 3,
-    "a checkpoint taken while a segment is absorbed": 10,
+    "a checkpoint stands for segments that it does not hold": 2,
+    "a checkpoint taken while a segment is absorbed": 2,
     "a list has elements that the database and memory have twice": 24,
     "a rescaled subtask reads too few files of a checkpoint": 2,
     "a restore forgets the segments after the checkpoint": 3,
