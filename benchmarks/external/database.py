@@ -88,7 +88,7 @@ class Spent:
         calls = [
             (store.PostgresStore, "read", "read"),
             (own_tables, "changes_in", "encode"),
-            (tables, "_csv", "encode"),
+            (tables, "as_csv", "encode"),
             (store.PostgresStore, "apply", "apply"),
         ]
         with ExitStack() as stack:

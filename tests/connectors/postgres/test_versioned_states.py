@@ -130,8 +130,9 @@ class Watcher:
         views = named(self.dsn, "mainstay_state_views")
         query = f"""
         SELECT (SELECT epoch FROM {views} WHERE state = 'moves'),
-               (SELECT sum(value) FROM {balance}), (SELECT sum(value) FROM {moves}),
-               (SELECT sum(jsonb_array_length(value)) FROM {amounts})
+               (SELECT coalesce(sum(value), 0) FROM {balance}),
+               (SELECT coalesce(sum(value), 0) FROM {moves}),
+               (SELECT coalesce(sum(jsonb_array_length(value)), 0) FROM {amounts})
         """
         self.reads.append(connection.execute(query).fetchone())
         rows_read_at(self.path, self.epochs, self.count)
