@@ -15,6 +15,7 @@ import pytest
 import mainstay as ms
 from mainstay.errors import RestoreError
 from mainstay.runtime.coordinator.sourcing import unfinished
+from mainstay.runtime.coordinator.splits import seen_in
 from mainstay.snapshot.manifest import Manifest
 from mainstay.state.backends.external import retained
 from mainstay.state.declaration import ListState, MapState, ValueState
@@ -106,11 +107,11 @@ def rows_read_at(path: Path, seen: dict[int, int], count: int) -> None:
     for file in (path / "snapshots" / "epochs").glob("*.json"):
         with suppress(FileNotFoundError):
             manifest = Manifest.from_bytes(file.read_bytes())
-            left = 0
-            for id, offset in unfinished(manifest, "ids").items():
-                first = int(id.removeprefix("ids-"))
-                left += first + count // 4 - (first if offset is None else offset)
-            seen[manifest.epoch] = count - left
+            notes, begun = seen_in(manifest.sources.get("ids")), unfinished(manifest, "ids")
+            rows = len(notes - begun.keys()) * (count // 4)
+            for id, offset in begun.items():
+                rows += 0 if offset is None else offset - int(id.removeprefix("ids-"))
+            seen[manifest.epoch] = rows
 
 
 @dataclass
