@@ -131,6 +131,9 @@ class MemoryStore:
     def folded(self, tables: TableSet) -> int | None:
         return None
 
+    def abandoned(self, tables: TableSet) -> Sequence[tuple[int, int]]:
+        return ()
+
     def rows(self, tables: TableSet) -> int:
         states = self.server.tables.get(tables, {}).values()
         return sum(len(cells) for rows in states for cells in rows.values())

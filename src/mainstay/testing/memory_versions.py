@@ -42,6 +42,7 @@ class Versions:
     pointer: int = 0
     folded: int = 0
     viewable: list[int] = field(default_factory=list)
+    abandoned: list[tuple[int, int]] = field(default_factory=list)
     shown: list[tuple[int, Contents]] = field(default_factory=list)
     """What the view showed each time the pointer had moved, for tests to look at."""
 
@@ -56,6 +57,9 @@ class VersionedMemoryStore(VotingMemoryStore):
     def folded(self, tables: TableSet) -> int:
         self._answer()
         return self.versions(tables).folded
+
+    def abandoned(self, tables: TableSet) -> Sequence[tuple[int, int]]:
+        return list(self.versions(tables).abandoned)
 
     # ------------------------------------------------------------ reads
 
@@ -185,6 +189,7 @@ class VersionedMemoryStore(VotingMemoryStore):
         self.check_fence(tables, attempt)
         versions = self.versions(tables)
         if versions.pointer > epoch:
+            versions.abandoned.append((epoch, versions.pointer))
             versions.pointer = epoch
             versions.viewable = [each for each in versions.viewable if each <= epoch]
         gone = {(each.number, g) for each in segments for g in each.groups if g in groups}

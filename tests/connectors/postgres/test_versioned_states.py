@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,9 @@ from mainstay.runtime.coordinator.sourcing import unfinished
 from mainstay.runtime.coordinator.splits import seen_in
 from mainstay.snapshot.manifest import Manifest
 from mainstay.state.backends.external import retained
+from mainstay.state.backends.external.descriptor import check_not_abandoned
 from mainstay.state.declaration import ListState, MapState, ValueState
+from mainstay.state.keygroups import KeyGroupRange
 from tests.connectors.postgres.test_states import schema_of, state_in
 from tests.contract.conftest import BackendUnderTest, OpenBackend
 from tests.drive.ledger import KEYS, PATIENCE_S, Ids, await_until, complete_epochs
@@ -278,6 +280,29 @@ def test_an_older_epoch_is_gone_back_to(dsn: str, tmp_path: Path) -> None:
     check(dsn, 9_000)
 
 
+def test_an_epoch_that_was_left_behind_is_refused_where_its_base_is_gone(dsn: str) -> None:
+    opening, backend = opened(dsn)
+    epochs = []
+    for number in range(3):
+        backend.at(1).n.update(number)
+        complete(backend)
+        epochs.append(backend.epoch)
+    back_to, left, last = epochs
+    store = state_in(dsn, protocol="versioned")._store()
+    tables, every = backend.keyed.backend.own.set, KeyGroupRange(0, 127)
+    store.fence(tables, 2, [], is_known=True)
+    applied = store.applied(tables, every)
+    newer = [row for row in applied if row.epoch > back_to]
+    store.discard(tables, 2, every, newer, back_to)
+    abandoned = store.abandoned(tables)
+    assert abandoned == [(back_to, last)]
+    for epoch, is_gone in ((back_to, False), (left, True), (last, True), (last + 1, False)):
+        refused = pytest.raises(RestoreError, match=f"went back to epoch {back_to}")
+        with refused if is_gone else nullcontext():
+            check_not_abandoned(tables, [epoch], abandoned)
+    release(opening)
+
+
 def test_a_job_goes_to_another_backend_and_back(dsn: str, tmp_path: Path) -> None:
     job = job_of(dsn, tmp_path / "1", count=9_000).start("accounts")
     await_until(lambda: complete_epochs(job) >= 5, "epochs are complete")
@@ -422,7 +447,6 @@ def test_a_key_is_looked_up_and_not_searched_for(dsn: str) -> None:
         connection.execute("ANALYZE")
         query = f"EXPLAIN SELECT * FROM {named(dsn, view_of(dsn, 'n'))} WHERE key = 5"
         plan = "\n".join(line for (line,) in connection.execute(query))
-    assert "Seq Scan on mainstay_state" in plan or "Index" in plan
     assert "_delta" in plan
     assert not any("Seq Scan" in line and "_delta" in line for line in plan.splitlines()), plan
     release(opening)

@@ -107,6 +107,9 @@ class PostgresStore:
     def folded(self, tables: TableSet) -> int | None:
         return None
 
+    def abandoned(self, tables: TableSet) -> Sequence[tuple[int, int]]:
+        return ()
+
     def rows(self, tables: TableSet) -> int:
         query = """
         SELECT coalesce(sum(pg_table_size(format('%I.%I', {}::text, name)::regclass)), 0) FROM {}

@@ -47,6 +47,10 @@ CREATE TABLE IF NOT EXISTS {epochs} (
     committed_at timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (lineage, uid, making, epoch)
 );
+CREATE TABLE IF NOT EXISTS {abandoned} (
+    lineage text, uid text, making text, back_to bigint, last bigint NOT NULL,
+    PRIMARY KEY (lineage, uid, making, back_to, last)
+);
 CREATE TABLE IF NOT EXISTS {viewed} (
     lineage text, uid text, state text, making text NOT NULL, name text NOT NULL,
     PRIMARY KEY (lineage, uid, state)
@@ -88,7 +92,7 @@ class VersionTables(StateTables):
 
     def __init__(self, schema: str) -> None:
         super().__init__(schema)
-        names = ("pointer", "progress", "epochs", "viewed")
+        names = ("pointer", "progress", "epochs", "abandoned", "viewed")
         self.own = {name: self.named(f"mainstay_state_{name}") for name in names}
 
     def make_own(self, connection: Any) -> None:

@@ -97,6 +97,12 @@ class VersionedPostgresStore(VotingPostgresStore):
             found = row.fetchone()
         return 0 if found is None else int(found[0])
 
+    def abandoned(self, tables: TableSet) -> Sequence[tuple[int, int]]:
+        query = "SELECT back_to, last FROM {abandoned} WHERE WHOSE"
+        with self._sessions.connection() as connection:
+            found: list[tuple[int, int]] = self._run(connection, tables, query).fetchall()
+        return found
+
     # ------------------------------------------------------------ reads
 
     def read(
@@ -255,6 +261,10 @@ class VersionedPostgresStore(VotingPostgresStore):
             self._check_fence(connection, tables, attempt)
             self._pointer(connection, tables)
             for statement in (
+                """
+                INSERT INTO {abandoned} SELECT lineage, uid, making, {epoch}, epoch FROM {pointer}
+                WHERE WHOSE AND epoch > {epoch} ON CONFLICT DO NOTHING
+                """,
                 "UPDATE {pointer} SET epoch = {epoch} WHERE WHOSE AND epoch > {epoch}",
                 "DELETE FROM {epochs} WHERE WHOSE AND epoch > {epoch}",
             ):
@@ -288,7 +298,7 @@ class VersionedPostgresStore(VotingPostgresStore):
         super().sweep(tables, attempt, kept)
         with self._sessions.transaction() as connection:
             self._check_fence(connection, tables, attempt)
-            for name in ("pointer", "progress", "epochs"):
+            for name in ("pointer", "progress", "epochs", "abandoned"):
                 statement = (
                     f"DELETE FROM {{{name}}} WHERE lineage = {{lineage}} AND uid = {{uid}} "
                     "AND making <> ALL({kept})"

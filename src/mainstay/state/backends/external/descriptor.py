@@ -8,7 +8,7 @@ after it say them again. What they say of values and maps again does not matter.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import groupby, islice
 
@@ -151,6 +151,19 @@ def check_not_folded(tables: TableSet, strange: Sequence[Applied], folded: int) 
         )
 
 
+def check_not_abandoned(
+    tables: TableSet, epochs: Iterable[int], abandoned: Sequence[tuple[int, int]]
+) -> None:
+    """Refuse bases of epochs that a job has left behind, when it went back to an older one."""
+    for back_to, last in abandoned:
+        if any(back_to < epoch <= last for epoch in epochs):
+            raise RestoreError(
+                f"the {tables} of epochs {back_to + 1} to {last} is in the database no more: the "
+                f"job went back to epoch {back_to} and has gone on from there. Ask for a later "
+                "epoch, or for a savepoint, which holds all state itself."
+            )
+
+
 def not_in(
     chain: Sequence[SegmentRef],
     groups: KeyGroupRange,
@@ -194,9 +207,11 @@ def check_chain(storage: Storage, chain: Sequence[SegmentRef]) -> None:
             try:
                 applied = store.applied(found.tables, _groups(ref))
                 folded = store.folded(found.tables)
+                abandoned = store.abandoned(found.tables)
             finally:
                 store.close()
             _check_there(found, _groups(ref), chain, {ref.id: found.epoch}, applied, folded)
+            check_not_abandoned(found.tables, [found.epoch], abandoned)
 
 
 def _check_there(

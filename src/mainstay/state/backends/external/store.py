@@ -173,6 +173,10 @@ class Store(Protocol):
     def folded(self, tables: TableSet) -> int | None:
         """The oldest epoch that can be read; None where there is one version, the newest."""
 
+    def abandoned(self, tables: TableSet) -> Sequence[tuple[int, int]]:
+        """The epochs, after one and up to another, that the job has left behind when it went back;
+        nothing where no other than the latest can be gone back to."""
+
     def rows(self, tables: TableSet) -> int:
         """About how many rows there are."""
 

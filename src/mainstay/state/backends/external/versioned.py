@@ -16,7 +16,11 @@ from typing import Any, cast
 from mainstay.errors import FencedError
 from mainstay.snapshot.manifest import SegmentRef
 from mainstay.state.backends.contract import Work
-from mainstay.state.backends.external.descriptor import check_not_folded, not_in
+from mainstay.state.backends.external.descriptor import (
+    check_not_abandoned,
+    check_not_folded,
+    not_in,
+)
 from mainstay.state.backends.external.ledger import Pending
 from mainstay.state.backends.external.logged import Logged
 from mainstay.state.backends.external.own_tables import OwnTables
@@ -130,6 +134,7 @@ class Versioned(Logged):
     ) -> list[Applied]:
         """The ledger, without what attempts have brought that came to nothing: it is taken back."""
         own, place = self.own, self.own.place
+        check_not_abandoned(own.set, epochs.values(), self._store.abandoned(own.set))
         strange = not_in(chain, place.groups, epochs, applied)
         if strange:
             check_not_folded(own.set, strange, self._store.folded(own.set))
