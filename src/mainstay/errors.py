@@ -13,6 +13,7 @@
     │   ├── HistoryExistsError  a fresh start was asked for in a directory with a history
     │   ├── EpochGoneError      the epoch was complete once, and is not kept any more
     │   └── DamagedFileError    a stored file is missing, truncated or altered
+    ├── SqlError                a statement over states cannot be run, or took more than it may
     ├── SavepointError          a savepoint was not written; the job itself is not harmed
     ├── SnapshotStorageError    the storage did not do what it was asked; trying again may help
     │   ├── OutcomeUnknownError the storage may or may not have done it: ask before assuming
@@ -158,6 +159,10 @@ class EpochGoneError(RestoreError):
 
 class DamagedFileError(RestoreError):
     """A file that a manifest names is missing, has another length, or another checksum."""
+
+
+class SqlError(MainstayError):
+    """A statement over the states of a job cannot be run, or took more than it may."""
 
 
 class SavepointError(MainstayError):

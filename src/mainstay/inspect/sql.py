@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from mainstay.errors import MainstayError
+from mainstay.errors import MainstayError, SqlError
 
 MEMORY = "1GB"
 SECONDS = 60.0
@@ -24,10 +24,6 @@ _SETTINGS = {
     "autoload_known_extensions": "false",
     "memory_limit": MEMORY,
 }
-
-
-class SqlError(MainstayError):
-    """A statement that cannot be run, or took more than it may."""
 
 
 def run_sql(

@@ -20,7 +20,7 @@ from mainstay.testing import run
 MADE_BY_THE_RUNTIME = {
     *("AttemptRecord", "EpochRecord", "FailureRecord", "Figures", "Problem", "Recovery"),
     "TaskMetrics",
-    *("Column", "Job", "KeyedStream", "Stream"),
+    *("Answer", "Column", "Connection", "Job", "KeyedStream", "Moment", "Stream"),
     *("EpochStatus", "GroupedBatch", "ProcessContext", "RecordList", "Silent"),
 }
 NOT_MADE_BY_AUTHORS = {

@@ -11,10 +11,10 @@ import pytest
 
 import mainstay as ms
 from mainstay.connectors import Memory
-from mainstay.errors import GraphError, MainstayError, RestoreError
+from mainstay.errors import GraphError, MainstayError, RestoreError, SqlError
 from mainstay.inspect.connection import Connection
 from mainstay.inspect.reading import Origin
-from mainstay.inspect.sql import SqlError, run_sql
+from mainstay.inspect.sql import run_sql
 from mainstay.testing import rows
 from tests.spark.states import numbers_by_key, stopped_half_way
 from tests.unit.drive.test_embedded import PATIENCE_S
