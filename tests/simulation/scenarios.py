@@ -556,8 +556,8 @@ def versioned_of(seed: int) -> MemoryStoreSettings:
 def drawn(scenario: Scenario) -> Scenario:
     """Most seeds keep state in databases, some of them only at first or only later."""
     heap, rocks = HeapSettings(), database_of(scenario.seed)
-    is_versioned = Random(f"protocol-{scenario.seed}").random() < 0.4
-    external = (versioned_of if is_versioned else external_of)(scenario.seed)
+    # The other protocols have seeds of their own, with the bugs that are planted in them.
+    external = replace(external_of(scenario.seed), protocol="logged")
     choices = [(heap,)] * 4 + [(rocks,)] * 4 + [(heap, rocks), (rocks, heap)]
     choices += [(external,)] * 4 + [(external, heap), (rocks, external)]
     backends = Random(f"backend-{scenario.seed}").choice(choices)
@@ -781,12 +781,18 @@ class Run:
 
 def check_nothing_is_new(run: Run, parallelism: int, settings: SimulationSettings) -> None:
     """A job that has finished with all its rows ends at once when it is started again."""
-    before = {path: run.storage.read(path) for path in run.storage.list("")}
+    before = stored_by(run)
     simulation = run.stage(parallelism, settings).simulation
     assert simulation.coordinator.status is Status.FINISHED, simulation.story()
     assert not simulation.attempts, simulation.story()
     assert "no new input since" in simulation.coordinator.chronicle.report[0]
-    assert {path: run.storage.read(path) for path in run.storage.list("")} == before
+    assert stored_by(run) == before
+
+
+def stored_by(run: Run) -> dict[str, bytes]:
+    """What a run has stored. How the driver before it has ended may be noted at any later start."""
+    paths = (path for path in run.storage.list("") if not path.startswith("failures/"))
+    return {path: run.storage.read(path) for path in paths}
 
 
 def merge_memories(first: Any, second: Any) -> None:

@@ -67,4 +67,4 @@ def test_the_fixed_seeds_cover_what_they_should() -> None:
     assert sum("MemoryRocksSettings" in each for each in stores) > SEEDS / 4
     external = {"logged", "prepared", "versioned"}
     assert sum(not external.isdisjoint(each) for each in stores) > SEEDS / 4
-    assert len(set(stores)) == 13
+    assert len(set(stores)) == 7
