@@ -9,6 +9,7 @@
     state/<uid>/a0003/s0001-<state>-e7.units  many units of an operator state, of epoch 7
     statistics/0000000107-a0003.json          figures of the epochs up to 107
     failures/0000000003-<leader>-0001.json    why attempt 3 failed: a leader's first
+    graphs/0000000003.json                    how the operators of attempt 3 are joined
     leader/0000000002                         the lease of the second leader, and its .beat
 """
 
@@ -23,6 +24,7 @@ MANIFEST_PREFIX = "epochs/"
 STATE_PREFIX = "state/"
 STATISTICS_PREFIX = "statistics/"
 FAILURES_PREFIX = "failures/"
+GRAPHS_PREFIX = "graphs/"
 LEASE_PREFIX = "leader/"
 
 # A name on a local disk has at most 255 bytes.
@@ -57,6 +59,11 @@ def statistics_path(epoch: int, attempt: int) -> str:
 def failure_path(attempt: int, leader: str, number: int) -> str:
     """The path of the failure of an attempt, 0 where none had begun; each leader counts its own."""
     return f"{FAILURES_PREFIX}{attempt:010d}-{safe_name(leader)}-{number:04d}.json"
+
+
+def graph_path(attempt: int) -> str:
+    """The path of the graph of an attempt."""
+    return f"{GRAPHS_PREFIX}{attempt:010d}.json"
 
 
 def lease_path(number: int) -> str:

@@ -17,15 +17,16 @@ from typing import Any
 
 from mainstay.errors import RestoreError
 
-MANIFEST_FORMAT = 6
+MANIFEST_FORMAT = 7
 CHECKPOINTS_FORMAT = 2
 TTL_FORMAT = 3
 UNITS_FORMAT = 4
 SEGMENTS_FORMAT = 5
 NAMESPACES_FORMAT = 6
+KEY_GROUPS_FORMAT = 7
 """Where a segment has parts, where a state has a time to live, where units are in a file of their
-own or name files, where a segment says its format, where a state has a namespace. What needs
-nothing newer is written as format 1."""
+own or name files, where a segment says its format, where a state has a namespace, where an operator
+has a number of key-groups of its own. What needs nothing newer is written as format 1."""
 
 STATE_FILE = "state"
 PARQUET = "parquet"
@@ -167,7 +168,8 @@ class OperatorState:
     """What all subtasks of one operator contributed, in the order of their numbers.
 
     ``key_names`` are the columns of its key, to show its state as a table; empty where a
-    function made the key, and in manifests of older versions.
+    function made the key, and in manifests of older versions. ``max_parallelism`` is the number of
+    its key-groups where that is not the job's.
     """
 
     uid: str
@@ -176,6 +178,7 @@ class OperatorState:
     states: tuple[StateSchema, ...]
     subtasks: tuple[SubtaskState, ...]
     key_names: tuple[str, ...] = ()
+    max_parallelism: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +196,11 @@ class Manifest:
     operators: Mapping[str, OperatorState]
     sources: Mapping[str, Any]
 
+    def key_groups(self, uid: str) -> int:
+        """How many key-groups the state of an operator is in."""
+        own = self.operators[uid].max_parallelism
+        return self.max_parallelism if own is None else own
+
     def files(self) -> Iterator[FileRef]:
         """Every file this manifest reaches."""
         for operator in self.operators.values():
@@ -209,6 +217,8 @@ class Manifest:
         states = [state for operator in self.operators.values() for state in operator.states]
         tasks = [task for operator in self.operators.values() for task in operator.subtasks]
         units = (units for task in tasks for units in task.units.values())
+        if any(operator.max_parallelism is not None for operator in self.operators.values()):
+            return KEY_GROUPS_FORMAT
         if any(state.namespace is not None for state in states):
             return NAMESPACES_FORMAT
         if any(segment.says_format for segment in segments):
@@ -258,7 +268,7 @@ def _is_left_out(value: Any, name: str) -> bool:
     if isinstance(value, OperatorUnits):
         return name == "own" or (name == "file" and value.file is None)
     if isinstance(value, OperatorState):
-        return name == "key_names" and not value.key_names
+        return name in ("key_names", "max_parallelism") and not getattr(value, name)
     if isinstance(value, StateSchema):
         return value.is_left_out(name) or (name == "ttl_us" and value.ttl_us is None)
     return False
@@ -277,6 +287,7 @@ def _decode_operator(document: dict[str, Any]) -> OperatorState:
         states=tuple(StateSchema(**item) for item in document["states"]),
         subtasks=tuple(_decode_subtask(item) for item in document["subtasks"]),
         key_names=tuple(document.get("key_names", ())),
+        max_parallelism=document.get("max_parallelism"),
     )
 
 

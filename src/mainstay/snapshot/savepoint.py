@@ -13,7 +13,8 @@ its epoch, and what comes later belongs to the job that goes on.
 
 ``savepoint.json`` holds the job's name, the epoch, when it was taken, the number of key-groups, the
 id of the key hash, the guarantee, what the coordinator knew of the sources, and for each operator
-its parallelism, the type and the column names of its key, and its states: kind, types as DDL
+its parallelism, the number of its key-groups where it has one of its own, the type and the column
+names of its key, and its states: kind, types as DDL
 (``pickle`` where none was declared: such values are binary), how operator state is redistributed,
 and the files, with size, checksum, rows and key-groups; and a checksum of all that
 (``sealed``).
@@ -33,11 +34,13 @@ from mainstay.snapshot.manifest import FileRef, StateSchema
 from mainstay.snapshot.sealed import sealed, unsealed
 from mainstay.snapshot.storage import NotFound, Storage
 
-SAVEPOINT_FORMAT = 3
+SAVEPOINT_FORMAT = 4
 SEALED_FORMAT = 2
 """Since when the description carries a checksum of itself."""
 NAMESPACES_FORMAT = 3
-"""Where some state has a namespace; all others are written as format 2."""
+KEY_GROUPS_FORMAT = 4
+"""Where some state has a namespace, where some operator has a number of key-groups of its own; all
+others are written as format 2."""
 SAVEPOINT_FILE = "savepoint.json"
 UNFINISHED_FILE = "_unfinished"
 """There while a savepoint is being written, so that a target is known to be taken."""
@@ -63,13 +66,17 @@ class SavepointState:
 
 @dataclass(frozen=True, slots=True)
 class SavepointOperator:
-    """One operator; ``key_names`` are the columns of its key, empty where a function made it."""
+    """One operator; ``key_names`` are the columns of its key, empty where a function made it.
+
+    ``max_parallelism`` is the number of its key-groups where that is not the job's.
+    """
 
     uid: str
     parallelism: int
     key_type: str | None
     key_names: tuple[str, ...]
     states: tuple[SavepointState, ...]
+    max_parallelism: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +95,7 @@ class Savepoint:
     def to_bytes(self) -> bytes:
         operators = {uid: _encode_operator(operator) for uid, operator in self.operators.items()}
         document = {
-            "format": NAMESPACES_FORMAT if self._has_namespaces() else SEALED_FORMAT,
+            "format": self._format(),
             "job": self.job,
             "epoch": self.epoch,
             "created_at": self.created_at,
@@ -100,9 +107,19 @@ class Savepoint:
         }
         return json.dumps(sealed(document), sort_keys=True, indent=1).encode()
 
-    def _has_namespaces(self) -> bool:
-        states = (state for operator in self.operators.values() for state in operator.states)
-        return any(state.schema.namespace is not None for state in states)
+    def key_groups(self, uid: str) -> int:
+        """How many key-groups the state of an operator is in."""
+        own = self.operators[uid].max_parallelism
+        return self.max_parallelism if own is None else own
+
+    def _format(self) -> int:
+        """The lowest that has what is needed, for older versions to read."""
+        operators = self.operators.values()
+        if any(operator.max_parallelism is not None for operator in operators):
+            return KEY_GROUPS_FORMAT
+        states = (state for operator in operators for state in operator.states)
+        has_namespaces = any(state.schema.namespace is not None for state in states)
+        return NAMESPACES_FORMAT if has_namespaces else SEALED_FORMAT
 
     @staticmethod
     def from_bytes(data: bytes) -> Savepoint:
@@ -204,7 +221,9 @@ def read_savepoint(storage: Storage, path: str) -> Savepoint:
 
 
 def _encode_operator(operator: SavepointOperator) -> dict[str, Any]:
+    own = operator.max_parallelism
     return {
+        **({} if own is None else {"max_parallelism": own}),
         "parallelism": operator.parallelism,
         "key_type": operator.key_type,
         "key_names": list(operator.key_names),
@@ -233,6 +252,7 @@ def _decode_operator(uid: str, document: dict[str, Any]) -> SavepointOperator:
         key_type=document["key_type"],
         key_names=tuple(document["key_names"]),
         states=tuple(_decode_state(item) for item in document["states"]),
+        max_parallelism=document.get("max_parallelism"),
     )
 
 

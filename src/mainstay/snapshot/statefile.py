@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from mainstay.errors import DamagedFileError, RestoreError
+from mainstay.snapshot.drops import Drops, clipped
 from mainstay.snapshot.manifest import FileRef
 from mainstay.snapshot.statefooter import (
     HEADER,
@@ -59,10 +60,10 @@ def open_state_file(storage: Storage, ref: FileRef) -> StateFile:
     footer = tail[footer_start - tail_start : -TRAILER.size]
     _check_equal(ref, "checksum", ref.checksum, checksum_of(footer))
     _check_equal(ref, "checksum in the trailer", zlib.crc32(footer), crc)
-    if version != STATE_FILE_FORMAT:
+    if version not in range(1, STATE_FILE_FORMAT + 1):
         raise RestoreError(
-            f"{ref.path} has state file format {version}; this version of Mainstay reads format "
-            f"{STATE_FILE_FORMAT}. Restore it with a version that wrote it or a newer one."
+            f"{ref.path} has state file format {version}; this version of Mainstay reads formats "
+            f"up to {STATE_FILE_FORMAT}. Restore it with a version that wrote it or a newer one."
         )
     return StateFile(storage, ref, Footer.from_bytes(footer), tail, tail_start)
 
@@ -112,18 +113,22 @@ class StateFile:
         index = self._index(state)
         return index.groups, index.counts
 
+    def drops(self, state: str, first_group: int, last_group: int) -> Drops:
+        """What the file drops of a state in these key-groups."""
+        return clipped(self._index(state).drops, first_group, last_group)
+
     def read(self, state: str, first_group: int, last_group: int) -> StateTable:
         """The rows of a state in these key-groups, sorted by group; one sequential read."""
-        index = self._index(state)
+        index, drops = self._index(state), self.drops(state, first_group, last_group)
         first, after = index.row_range(first_group, last_group)
         chunks = index.chunks_over(first, after) if after > first else ()
         groups = index.groups_of(first, after)
         if not chunks:
-            return StateTable(state, index.schema.empty_table(), groups)
+            return StateTable(state, index.schema.empty_table(), groups, drops=drops)
         rows = pa.concat_tables(self._tables(chunks)).slice(
             first - chunks[0].first_row, after - first
         )
-        return StateTable(state, rows, groups)
+        return StateTable(state, rows, groups, drops=drops)
 
     def find(self, state: str, group: int, hash: int) -> StateTable:
         """Rows of a state in a key-group, all of the keys with this hash among them.
@@ -131,15 +136,15 @@ class StateFile:
         Others of the group may be among them too: a few where the file is sorted by hash, all where
         it is not.
         """
-        index = self._index(state)
+        index, drops = self._index(state), self.drops(state, group, group)
         chunks, first, after = index.chunks_with(group, hash)
         groups = np.full(after - first, group, np.uint16)
         if not chunks:
-            return StateTable(state, index.schema.empty_table(), groups)
+            return StateTable(state, index.schema.empty_table(), groups, drops=drops)
         rows = pa.concat_tables(self._tables(chunks)).slice(
             first - chunks[0].first_row, after - first
         )
-        return StateTable(state, rows, groups)
+        return StateTable(state, rows, groups, drops=drops)
 
     def verify(self) -> None:
         """Read the whole file; raises ``DamagedFileError`` at the first byte that is not right."""
@@ -158,9 +163,10 @@ class StateFile:
 
     def _tables(self, chunks: tuple[Chunk, ...]) -> list[pa.Table]:
         """The rows of chunks. The last of them is kept: the next read begins with it."""
-        tables = []
-        if self._last is not None and self._last[0] == chunks[0]:
-            tables.append(self._last[1])
+        # Once, because another thread may put its own there meanwhile.
+        tables, last = [], self._last
+        if last is not None and last[0] == chunks[0]:
+            tables.append(last[1])
         left = chunks[len(tables) :]
         if left:
             tables.extend(_parse(part) for part in self._verified(left))

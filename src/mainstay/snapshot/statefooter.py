@@ -20,11 +20,16 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from mainstay.snapshot.drops import Drop, Drops
 from mainstay.snapshot.storage import BytesLike
 
-STATE_FILE_FORMAT = 1
+STATE_FILE_FORMAT = 2
+PLAIN_FORMAT = 1
+"""Format 2 is written where a state has drops. What needs nothing newer is written as format 1."""
 MAGIC = b"MSTY"
-HEADER = struct.pack("<4sI", MAGIC, STATE_FILE_FORMAT)
+HEADER = struct.pack("<4sI", MAGIC, PLAIN_FORMAT)
+"""It is the same in every format: which it is the trailer says, because a file is written front to
+back, and what it needs is known at its end."""
 
 # Length of the footer, its CRC-32, the version of the format, the magic.
 TRAILER = struct.Struct("<QII4s")
@@ -50,7 +55,7 @@ class StateIndex:
 
     Rows are sorted by key-group, and chunks lie one behind the other in the order of their rows.
     With ``hashes``, rows are sorted by the hash of their key within a group, and it has that of the
-    first row of each chunk. Files of before have none.
+    first row of each chunk. Files of before have none. What ``drops`` say comes before all rows.
     """
 
     name: str
@@ -60,6 +65,7 @@ class StateIndex:
     groups: Groups
     starts: Groups
     hashes: Hashes | None = None
+    drops: Drops = ()
 
     @property
     def counts(self) -> Groups:
@@ -116,9 +122,14 @@ class Footer:
     hash_id: str
     states: tuple[StateIndex, ...]
 
+    @property
+    def format(self) -> int:
+        """The lowest that has what is needed, for older versions to read."""
+        return STATE_FILE_FORMAT if any(state.drops for state in self.states) else PLAIN_FORMAT
+
     def to_bytes(self) -> bytes:
         document = {
-            "format": STATE_FILE_FORMAT,
+            "format": self.format,
             "is_base": self.is_base,
             "max_parallelism": self.max_parallelism,
             "hash_id": self.hash_id,
@@ -128,7 +139,7 @@ class Footer:
 
     @staticmethod
     def from_bytes(data: BytesLike) -> Footer:
-        """The footer in bytes that were found undamaged and of this format."""
+        """The footer in bytes that were found undamaged and of a known format."""
         document = json.loads(bytes(data))
         return Footer(
             is_base=document["is_base"],
@@ -138,9 +149,9 @@ class Footer:
         )
 
 
-def trailer_for(footer: bytes) -> bytes:
+def trailer_for(footer: bytes, format: int) -> bytes:
     """The trailer that ends a file with this footer."""
-    return TRAILER.pack(len(footer), zlib.crc32(footer), STATE_FILE_FORMAT, MAGIC)
+    return TRAILER.pack(len(footer), zlib.crc32(footer), format, MAGIC)
 
 
 def checksum_of(footer: BytesLike) -> str:
@@ -159,6 +170,8 @@ def _encode_index(index: StateIndex) -> dict[str, Any]:
     }
     if index.hashes is not None:
         document["hashes"] = _text(index.hashes.astype("<u4"))
+    if index.drops:
+        document["drops"] = [asdict(drop) for drop in index.drops]
     return document
 
 
@@ -171,6 +184,7 @@ def _decode_index(document: dict[str, Any]) -> StateIndex:
         groups=np.frombuffer(base64.b64decode(document["groups"]), "<u2").astype(np.uint16),
         starts=np.frombuffer(base64.b64decode(document["starts"]), "<u8").astype(np.int64),
         hashes=_decode_hashes(document.get("hashes")),
+        drops=tuple(Drop(**item) for item in document.get("drops", ())),
     )
 
 

@@ -18,6 +18,7 @@ import pyarrow as pa
 from mainstay.errors import ProtocolError
 from mainstay.schema import sizes
 from mainstay.schema.sizes import cut, row_sizes, runs_within
+from mainstay.snapshot.drops import Drops
 from mainstay.snapshot.manifest import FileRef
 from mainstay.snapshot.statefooter import (
     HEADER,
@@ -46,6 +47,7 @@ class StateTable:
 
     ``repeats`` says that later rows may make many earlier ones useless, so that merging pays.
     ``hashes`` has part of the hash of each row's key, where rows are sorted by group and by that.
+    ``drops`` come before all rows: they are of what earlier tables of the state hold.
     """
 
     name: str
@@ -53,13 +55,16 @@ class StateTable:
     groups: Groups
     repeats: bool = False
     hashes: Hashes | None = None
+    drops: Drops = ()
 
     def in_arrays(self) -> Iterator[StateTable]:
         """The rows in order, in tables of which each fits into arrays; mostly the one it is."""
         for first, after in cut(self.table):
             rows = self.table.slice(first, after - first)
             hashes = None if self.hashes is None else self.hashes[first:after]
-            yield replace(self, table=rows, groups=self.groups[first:after], hashes=hashes)
+            drops = () if first else self.drops
+            groups = self.groups[first:after]
+            yield replace(self, table=rows, groups=groups, hashes=hashes, drops=drops)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,7 +94,7 @@ def encode_state_file(
         is_base=is_base, max_parallelism=max_parallelism, hash_id=hash_id, compression=compression
     )
     for state in tables:
-        writer.write(state.name, state.table.schema, [state])
+        writer.write(state.name, state.table.schema, [state], state.drops)
     return writer.finish()
 
 
@@ -113,7 +118,9 @@ class StateFileWriter:
         self._sink.write(HEADER)
         self._states: list[StateIndex] = []
 
-    def write(self, name: str, schema: pa.Schema, pieces: Iterable[StateTable]) -> None:
+    def write(
+        self, name: str, schema: pa.Schema, pieces: Iterable[StateTable], drops: Drops = ()
+    ) -> None:
         """Write a state. Key-groups come in order, and none is in two pieces."""
         if any(state.name == name for state in self._states):
             raise ProtocolError(f"a state file was given one state twice: {name}")
@@ -148,6 +155,7 @@ class StateFileWriter:
                 np.concatenate(groups),
                 np.concatenate(starts),
                 found,
+                drops,
             )
         )
 
@@ -180,9 +188,10 @@ class StateFileWriter:
     def finish(self) -> EncodedFile:
         """The file, when every state was written."""
         states = tuple(self._states)
-        footer = Footer(self._is_base, self._max_parallelism, self._hash_id, states).to_bytes()
+        described = Footer(self._is_base, self._max_parallelism, self._hash_id, states)
+        footer = described.to_bytes()
         self._sink.write(footer)
-        self._sink.write(trailer_for(footer))
+        self._sink.write(trailer_for(footer, described.format))
         data = memoryview(self._sink.getvalue()).cast("B")
         rows = sum(state.rows for state in states)
         return EncodedFile(data, len(data), checksum_of(footer), rows)

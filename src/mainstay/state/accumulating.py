@@ -1,20 +1,14 @@
-"""Accumulating: what each kind of accumulator does to columns, without a loop over rows.
+"""Accumulating: what sums, counts and choices do to columns, without a loop over rows.
 
-There are three steps. ``first_partials`` makes a partial result of each row. ``combine`` turns the
-partials of a group's rows into one. ``merge`` adds partials to what is kept, element by element.
-A partial result may be combined any number of times before it is merged, or never.
-
-In between, a column is a pair: an array of values and one that says which of them count (None: all
-do). Numbers, dates and timestamps are kept as such, with the neutral element of the function where
-nothing counts. Everything else is an array of Python objects in the form that state keeps, with
-None where there is nothing.
+What all kinds have in common is in ``partials``; those with a file of their own are ``distinct``
+values, the value of the ``best`` row, and ``user_aggregates``.
 
 This is a hot file (benchmarks/aggregate_path.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from typing import Any
 
@@ -25,10 +19,32 @@ import pyarrow.compute as pc
 
 from mainstay.errors import MainstayError
 from mainstay.state.aggregates import Accumulator, Output
+from mainstay.state.best import BestBy, BestBySeveral
+from mainstay.state.distinct import DistinctValues
 from mainstay.state.grouping import Groups
+from mainstay.state.partials import (
+    Accumulating,
+    AggregateFailedError,
+    Column,
+    array_of_numbers,
+    dtype_of,
+    lists_of_one,
+    numbers_of,
+    objects,
+)
+from mainstay.state.user_aggregates import UserDefined
 from mainstay.state.values import ValueType
 
-Column = tuple[npt.NDArray[Any], npt.NDArray[np.bool_] | None]
+__all__ = [
+    "Accumulating",
+    "AggregateFailedError",
+    "Column",
+    "DoesNotFitError",
+    "accumulating",
+    "dtype_of",
+    "result",
+]
+
 _LOW_HALF = np.int64(0xFFFFFFFF)
 _LONG_LIMIT = 1 << 63
 
@@ -44,63 +60,20 @@ class DoesNotFitError(MainstayError):
 
 def accumulating(accumulator: Accumulator) -> Accumulating:
     """What does the work of an accumulator, by its type and function."""
+    kind = BestBySeveral if accumulator.order else _KINDS.get(accumulator.how)
+    if kind is not None:
+        return kind(accumulator)
+    if accumulator.how == "rows":
+        # It builds on what is here.
+        from mainstay.state.row_lists import BestRows, CollectedRows
+
+        return (CollectedRows if accumulator.best is None else BestRows)(accumulator)
     dtype = dtype_of(accumulator.type)
-    if accumulator.how == "collect":
-        return Collected(accumulator)
     if dtype is None:
         return Objects(accumulator)
     if accumulator.how in ("first", "last"):
         return Picked(accumulator, dtype)
     return Numbers(accumulator, dtype)
-
-
-def dtype_of(arrow: pa.DataType) -> np.dtype[Any] | None:
-    """How values of a type are kept in an array; None where they are kept as objects."""
-    if pa.types.is_date32(arrow):
-        return np.dtype(np.int32)
-    if pa.types.is_timestamp(arrow):
-        return np.dtype(np.int64)
-    if pa.types.is_integer(arrow) or pa.types.is_floating(arrow) or pa.types.is_boolean(arrow):
-        dtype: np.dtype[Any] = np.dtype(arrow.to_pandas_dtype())
-        return dtype
-    return None
-
-
-class Accumulating:
-    """The columns of one accumulator."""
-
-    dtype: np.dtype[Any]
-    empty: Any
-    """What is kept for a key before its first row."""
-    may_be_null = True
-
-    def __init__(self, accumulator: Accumulator) -> None:
-        self.accumulator = accumulator
-        self.type = accumulator.type
-
-    def first_partials(self, batch: pa.RecordBatch) -> pa.Array:
-        """A partial result of each row of a batch."""
-        column = self.accumulator.column
-        assert column is not None
-        given = batch.column(column)
-        if given.type == self.type:
-            return given
-        # Only wider types come in question, and double, which rounds as Spark does.
-        return given.cast(self.type, safe=False)
-
-    def combine(self, partials: pa.Array, groups: Groups) -> Column:
-        """One partial result for each group."""
-        raise NotImplementedError
-
-    def merge(self, old: Column, new: Column) -> Column:
-        """Both, element by element: a new column."""
-        raise NotImplementedError
-
-    def from_arrow(self, column: pa.Array) -> Column:
-        raise NotImplementedError
-
-    def to_arrow(self, column: Column) -> pa.Array:
-        raise NotImplementedError
 
 
 class Numbers(Accumulating):
@@ -116,9 +89,10 @@ class Numbers(Accumulating):
     def first_partials(self, batch: pa.RecordBatch) -> pa.Array:
         if self.accumulator.how != "count":
             return super().first_partials(batch)
-        if self.accumulator.column is None:
-            return pa.array(np.ones(batch.num_rows, np.int64))
-        return batch.column(self.accumulator.column).is_valid().cast(pa.int64())
+        if self.accumulator.column is not None:
+            return self.given(batch).is_valid().cast(pa.int64())
+        rows = self.rows(batch)
+        return pa.array(np.ones(batch.num_rows, np.int64)) if rows is None else rows.cast("int64")
 
     def combine(self, partials: pa.Array, groups: Groups) -> Column:
         values, valid = self.from_arrow(partials)
@@ -159,10 +133,10 @@ class Numbers(Accumulating):
         return merged, None if old[1] is None or new[1] is None else old[1] | new[1]
 
     def from_arrow(self, column: pa.Array) -> Column:
-        return _numbers(column, self.dtype, self.empty)
+        return numbers_of(column, self.dtype, self.empty)
 
     def to_arrow(self, column: Column) -> pa.Array:
-        return _array(column, self.type)
+        return array_of_numbers(column, self.type)
 
 
 class Picked(Accumulating):
@@ -186,10 +160,10 @@ class Picked(Accumulating):
         return np.where(is_first, first, second), valid
 
     def from_arrow(self, column: pa.Array) -> Column:
-        return _numbers(column, self.dtype, self.empty)
+        return numbers_of(column, self.dtype, self.empty)
 
     def to_arrow(self, column: Column) -> pa.Array:
-        return _array(column, self.type)
+        return array_of_numbers(column, self.type)
 
 
 class Objects(Accumulating):
@@ -246,10 +220,10 @@ class Objects(Accumulating):
                 )
         except InvalidOperation:
             raise DoesNotFitError(self.accumulator, len(merged)) from None
-        return _objects(merged), None
+        return objects(merged), None
 
     def from_arrow(self, column: pa.Array) -> Column:
-        return _objects(self._values.from_array(column)), None
+        return objects(self._values.from_array(column)), None
 
     def to_arrow(self, column: Column) -> pa.Array:
         return self._values.to_array(column[0].tolist())
@@ -261,16 +235,14 @@ class Collected(Objects):
     empty = ()
     may_be_null = False
 
+    def elements(self, column: Column) -> npt.NDArray[np.int64]:
+        return np.fromiter(map(len, column[0].tolist()), np.int64, len(column[0]))
+
     def _merging(self, accumulator: Accumulator) -> Callable[[Any, Any], Any]:
         return lambda old, new: old + new
 
     def first_partials(self, batch: pa.RecordBatch) -> pa.Array:
-        column = batch.column(self.accumulator.column)
-        ends = np.arange(len(column) + 1, dtype=np.int32)
-        if column.null_count:
-            np.cumsum(column.is_valid().to_numpy(zero_copy_only=False), out=ends[1:])
-            column = column.drop_null()
-        return pa.ListArray.from_arrays(pa.array(ends), column, type=self.type)
+        return lists_of_one(self.given(batch), self.type)
 
     def combine(self, partials: pa.Array, groups: Groups) -> Column:
         if groups.codes is None:
@@ -287,11 +259,20 @@ def result(output: Output, columns: list[Column], parts: list[Accumulating]) -> 
     """The column that is emitted for an aggregate, from its accumulators."""
     first, *rest = output.accumulators
     if not rest:
-        return parts[first].to_arrow(columns[first])
+        return parts[first].result(columns[first])
     (sums, _), (counts, _) = columns[first], columns[rest[0]]
     if sums.dtype == object:
         return pa.array(_decimal_means(sums, counts, output.type), output.type)
-    return _array((sums / np.maximum(counts, 1), counts > 0), output.type)
+    return array_of_numbers((sums / np.maximum(counts, 1), counts > 0), output.type)
+
+
+_KINDS: Mapping[str, type[Accumulating]] = {
+    "collect": Collected,
+    "count_distinct": DistinctValues,
+    "max_by": BestBy,
+    "min_by": BestBy,
+    "user": UserDefined,
+}
 
 
 # ------------------------------------------------------------ functions and their elements
@@ -365,34 +346,3 @@ def _picked(how: str, column: pa.Array, groups: Groups) -> pa.Array:
     # Assigning in order leaves the last one of each group in place.
     picked[codes[rows]] = rows
     return pa.array(picked, mask=picked < 0)
-
-
-def _numbers(column: pa.Array, dtype: np.dtype[Any], empty: Any) -> Column:
-    """Values and which of them count, without a copy where all do."""
-    if not len(column):
-        return np.empty(0, dtype), None
-    if dtype.kind == "b":
-        values = column.fill_null(bool(empty)).to_numpy(zero_copy_only=False)
-    else:
-        size = dtype.itemsize
-        values = np.frombuffer(column.buffers()[1], dtype, len(column), column.offset * size)
-    if not column.null_count:
-        return values, None
-    valid = column.is_valid().to_numpy(zero_copy_only=False)
-    return np.where(valid, values, empty), valid
-
-
-def _array(column: Column, arrow: pa.DataType) -> pa.Array:
-    """An Arrow column over the values as they are: nobody may change them afterwards."""
-    values, valid = column
-    if valid is not None and valid.all():
-        valid = None
-    if pa.types.is_boolean(arrow):
-        return pa.array(values, mask=None if valid is None else ~valid)
-    bits = None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
-    values = np.ascontiguousarray(values)
-    return pa.Array.from_buffers(arrow, len(values), [bits, pa.py_buffer(values)])
-
-
-def _objects(values: list[Any]) -> npt.NDArray[Any]:
-    return np.fromiter(values, np.dtype(object), len(values))

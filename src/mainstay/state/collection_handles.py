@@ -41,6 +41,10 @@ class ListHandle(Hinting):
         self._freeze = info.value.freeze
         self._thaw = info.value.thaw
 
+    def seen_as(self, info: StateInfo) -> ListHandle:
+        """The same state for one who gives and takes its elements in another form."""
+        return ListHandle(info, self._table, self._context)
+
     def get(self) -> list[Any]:
         kept = self._table.read(self._context.current_key)
         if kept is None:
@@ -112,6 +116,10 @@ class MapHandle(Hinting):
         undeclared = info.map_key.ddl == PICKLED
         self._freeze_key = _freeze_undeclared_key if undeclared else info.map_key.freeze
         self._thaw_key = info.map_key.thaw
+
+    def seen_as(self, info: StateInfo) -> MapHandle:
+        """The same state for one who gives and takes its entries in another form."""
+        return MapHandle(info, self._table, self._context)
 
     def _frozen_key(self, key: Any) -> Any:
         try:

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from mainstay.schema import sizes
 from mainstay.schema.sizes import row_sizes
+from mainstay.snapshot.drops import Drops
 from mainstay.snapshot.manifest import SegmentRef
 from mainstay.snapshot.statefile import StateFile, StateTable
 from mainstay.state.merge import merge
@@ -40,6 +41,9 @@ class Part(Protocol):
     def schema(self, state: str) -> pa.Schema:
         """The columns of a state's rows."""
 
+    def drops(self, state: str) -> Drops:
+        """What it drops of a state."""
+
     def count(self, state: str, rows: RowsByGroup) -> None:
         """Add to each key-group's number how many rows of the state it has here."""
 
@@ -61,6 +65,9 @@ class StoredPart:
 
     def schema(self, state: str) -> pa.Schema:
         return self._file.schema(state)
+
+    def drops(self, state: str) -> Drops:
+        return self._file.drops(state, self._first, self._last)
 
     def count(self, state: str, rows: RowsByGroup) -> None:
         groups, counts = self._file.counts(state)
@@ -88,6 +95,10 @@ class LoadedPart:
 
     def schema(self, state: str) -> pa.Schema:
         return self._tables[state].table.schema
+
+    def drops(self, state: str) -> Drops:
+        """Formats that are not stored by key-group say what is, and not what is gone."""
+        return ()
 
     def count(self, state: str, rows: RowsByGroup) -> None:
         groups, counts = np.unique(self._tables[state].groups, return_counts=True)

@@ -15,7 +15,8 @@ are pickled: they can be stored and restored, but neither evolved nor read from 
 
 Every declaration takes ``migrate``, a function that turns a value of an older type into one of this
 type when a job is restored (see ``migration``); those of keyed state also take ``ttl``, the time
-after which what was written is no longer there (see ``ttl``).
+after which what was written is no longer there (see ``ttl``), and ``queryable=False``: the running
+job answers no question about it.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from mainstay.own_frames import made_with_own_frames
 from mainstay.spelling import did_you_mean, one_of
 from mainstay.state.argument_order import check_aggregating, check_reducing
 from mainstay.state.freezing import check_map_key
-from mainstay.state.info import StateInfo
+from mainstay.state.info import StateInfo, checked_queryable
 from mainstay.state.kind import StateKind
 from mainstay.state.kinds import AGGREGATING, LIST, MAP, OPERATOR_LIST, REDUCING, VALUE
 from mainstay.state.migration import Migration
@@ -40,11 +41,22 @@ REDISTRIBUTIONS = ("split", "union", "broadcast")
 
 
 class AggregateFunction(Protocol):
-    """What ``AggregatingState`` needs: an accumulator, a way in, a way out."""
+    """An aggregate of your own, for ``AggregatingState`` and ``ms.udaf``.
 
-    def create(self) -> Any: ...
-    def add(self, accumulator: Any, value: Any) -> Any: ...
-    def result(self, accumulator: Any) -> Any: ...
+    Subclass it, or write an object with these methods. An accumulator may be changed in place and
+    None returned. One more method, ``merge(accumulator, other)``, makes one of two accumulators:
+    with it ``ms.udaf`` combines rows before they are sent. It must not matter how rows are divided
+    among accumulators.
+    """
+
+    def create(self) -> Any:
+        """An accumulator before the first value."""
+
+    def add(self, accumulator: Any, value: Any) -> Any:
+        """The accumulator with a value more."""
+
+    def result(self, accumulator: Any) -> Any:
+        """What the accumulator comes to."""
 
 
 @made_with_own_frames
@@ -62,8 +74,10 @@ class StateDeclaration:
         *,
         ttl: str | float | Ttl | None = None,
         migrate: Callable[[Any], Any] | Migration | None = None,
+        queryable: bool = True,
     ) -> None:
         self.name = "?"
+        self.queryable = checked_queryable(queryable, type(self).__name__)
         self.value_type = ValueType.of(value_type)
         self.ttl = Ttl.of(ttl)
         self.migrate = Migration.of(migrate, self.value_type)
@@ -72,7 +86,8 @@ class StateDeclaration:
         self.name = name
 
     def __repr__(self) -> str:
-        settings = {"ttl": self.ttl, "migrate": self.migrate}
+        hidden = None if self.queryable else False
+        settings = {"ttl": self.ttl, "migrate": self.migrate, "queryable": hidden}
         rest = "".join(f", {name}={value}" for name, value in settings.items() if value is not None)
         return f"{type(self).__name__}({self._types()}{rest})"
 
@@ -99,6 +114,7 @@ class StateDeclaration:
             self.value_type,
             ttl=self.ttl,
             migrate=self.migrate,
+            queryable=self.queryable,
         )
 
     def _unbound(self, *_: Any) -> NoReturn:
@@ -168,25 +184,13 @@ class ListState(StateDeclaration):
         self._unbound()
 
 
-@made_with_own_frames
-class MapState(StateDeclaration):
-    """A map per key, read and written entry by entry. Values may be None, entry keys may not.
+class MapDeclaration(StateDeclaration):
+    """The common part of declarations of maps: the type of the entry keys, and the methods."""
 
-    It is also a dictionary: ``len``, ``in``, iteration over the keys, ``state[key]``, ``del``.
-    """
-
-    kind = MAP
     changed_by = "put(key, value)"
+    map_key_type: ValueType
 
-    def __init__(
-        self,
-        key_type: Any = None,
-        value_type: Any = None,
-        *,
-        ttl: str | float | Ttl | None = None,
-        migrate: Callable[[Any], Any] | Migration | None = None,
-    ) -> None:
-        super().__init__(value_type, ttl=ttl, migrate=migrate)
+    def _keyed_by(self, key_type: Any) -> None:
         self.map_key_type = ValueType.of(key_type)
         check_map_key(self.map_key_type.arrow)
 
@@ -256,6 +260,28 @@ class MapState(StateDeclaration):
     def clear(self) -> None:
         self._unbound()
 
+
+@made_with_own_frames
+class MapState(MapDeclaration):
+    """A map per key, read and written entry by entry. Values may be None, entry keys may not.
+
+    It is also a dictionary: ``len``, ``in``, iteration over the keys, ``state[key]``, ``del``.
+    """
+
+    kind = MAP
+
+    def __init__(
+        self,
+        key_type: Any = None,
+        value_type: Any = None,
+        *,
+        ttl: str | float | Ttl | None = None,
+        migrate: Callable[[Any], Any] | Migration | None = None,
+        queryable: bool = True,
+    ) -> None:
+        super().__init__(value_type, ttl=ttl, migrate=migrate, queryable=queryable)
+        self._keyed_by(key_type)
+
     def get_many(self, keys: Iterable[Any]) -> list[dict[Any, Any]]:
         """The entries of many keys of the current batch, for functions over batches."""
         self._unbound()
@@ -279,9 +305,10 @@ class ReducingState(StateDeclaration):
         *,
         ttl: str | float | Ttl | None = None,
         migrate: Callable[[Any], Any] | Migration | None = None,
+        queryable: bool = True,
     ) -> None:
         check_reducing(function)
-        super().__init__(value_type, ttl=ttl, migrate=migrate)
+        super().__init__(value_type, ttl=ttl, migrate=migrate, queryable=queryable)
         self.function = function
 
     def info(self) -> StateInfo:
@@ -311,9 +338,10 @@ class AggregatingState(StateDeclaration):
         *,
         ttl: str | float | Ttl | None = None,
         migrate: Callable[[Any], Any] | Migration | None = None,
+        queryable: bool = True,
     ) -> None:
         check_aggregating(function)
-        super().__init__(accumulator, ttl=ttl, migrate=migrate)
+        super().__init__(accumulator, ttl=ttl, migrate=migrate, queryable=queryable)
         self.function = function
 
     def info(self) -> StateInfo:
@@ -376,22 +404,3 @@ class OperatorListState(StateDeclaration):
 
     def clear(self) -> None:
         self._unbound()
-
-
-def declarations_of(function: Any) -> tuple[StateInfo, ...]:
-    """The states that a function's class declares, base classes first, in order of writing."""
-    for name, attribute in getattr(function, "__dict__", {}).items():
-        if isinstance(attribute, StateDeclaration):
-            raise GraphError(
-                f"{type(function).__name__}.{name} is a state that was declared on an instance. "
-                "Declare it in the body of the class, where it can be found before the job starts."
-            )
-    found: dict[str, StateInfo] = {}
-    for cls in reversed(type(function).__mro__):
-        for name, attribute in vars(cls).items():
-            if isinstance(attribute, StateDeclaration):
-                # By the name it is found under: one declaration may stand under several.
-                found[name] = replace(attribute.info(), name=name)
-            else:
-                found.pop(name, None)
-    return tuple(found.values())

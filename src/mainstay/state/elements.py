@@ -7,7 +7,7 @@ whose element is gone becomes a deletion, because an older file may still hold i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -78,8 +78,9 @@ class Elements:
         }
         table = pa.table({**columns, "op": pa.array(ops), "value": values})
         if keep.all():
-            return StateTable(self.rows.name, table, self.rows.groups)
-        return StateTable(self.rows.name, table.filter(pa.array(keep)), self.rows.groups[keep])
+            return replace(self.rows, table=table)
+        groups = self.rows.groups[keep]
+        return replace(self.rows, table=table.filter(pa.array(keep)), groups=groups, hashes=None)
 
 
 def not_expired(flat: pa.Array, horizon_us: int) -> Mask:

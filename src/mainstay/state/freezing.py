@@ -93,7 +93,8 @@ def _integer(bits: int, ddl: str) -> Freeze:
 
 
 def _whole(value: Any, ddl: str) -> int:
-    if isinstance(value, bool):
+    # Older versions of numpy take their booleans for whole numbers.
+    if isinstance(value, bool | np.bool_):
         raise misfit(value, ddl)
     try:
         return index(value)

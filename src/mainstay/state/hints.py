@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from collections.abc import Sequence
+from typing import Any, ClassVar, NoReturn
 
 from mainstay.spelling import did_you_mean
 from mainstay.state.info import StateInfo
@@ -14,9 +15,13 @@ _INSTEAD = {
     "set": "update(value)",
     "value": "get()",
     "exists": "get()",
+    "update": "set(at)",
+    "delete": "clear()",
+    "cancel": "clear()",
+    "register": "set(at)",
 }
 
-_CHANGES = ("add(...)", "put(key, value)", "update(...)")
+_CHANGES = ("add(...)", "put(key, value)", "update(...)", "set(at)")
 """How a state is changed: the first of these that it has."""
 
 
@@ -25,10 +30,12 @@ class Hinting:
 
     __slots__ = ()
     info: StateInfo
+    offered: ClassVar[Sequence[str]] = ()
+    """What a function may use of it; if nothing is said here, all that is public."""
 
     def __getattr__(self, name: str) -> NoReturn:
         # Only asked where nothing was found, so that it costs nothing otherwise.
-        there_are = [each for each in dir(type(self)) if not each.startswith("_")]
+        there_are = self._offered()
         instead = _INSTEAD.get(name, "")
         is_known = bool(instead) and instead.partition("(")[0] in there_are
         hint = f" Write {instead}." if is_known else did_you_mean(name, there_are)
@@ -36,8 +43,12 @@ class Hinting:
             f"a {self._kind()} has no {name!r}.{hint} It has {', '.join(there_are)}."
         )
 
+    def _offered(self) -> Sequence[str]:
+        public = [each for each in dir(type(self)) if not each.startswith("_")]
+        return self.offered or [each for each in public if each != "offered"]
+
     def _no_value(self, other: Any) -> NoReturn:
-        there_are = dir(type(self))
+        there_are = self._offered()
         changes = [each for each in _CHANGES if each.partition("(")[0] in there_are]
         name = f"self.{self.info.name}"
         raise TypeError(

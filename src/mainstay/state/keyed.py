@@ -10,8 +10,10 @@ This is a hot file: a get and an update together must stay well below half a mic
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn, Protocol, TypeAlias
+
+import pyarrow as pa
 
 from mainstay.errors import MainstayError, StateTypeError
 from mainstay.schema.transpose import shown
@@ -22,7 +24,7 @@ from mainstay.state.values import ValueType
 
 _WHO_HAS_A_KEY = (
     "only a row has one, and only until its call of process() returns. open(), close(), "
-    "on_snapshot_complete(), other threads and broadcast rows have none"
+    "on_snapshot() and its like, other threads and broadcast rows have none"
 )
 
 
@@ -68,15 +70,17 @@ class KeyContext:
 
     ``key_type`` is set by the backend; the operator sets a ``current_key`` that is frozen already.
     ``now_us`` is the wall clock in microseconds, by which states with a time to live go.
+    An operator whose slices last no time sets ``held_us`` meanwhile, which ``now_us`` gives then.
     ``namespaced`` stands for it in the handles of states with a namespace.
     """
 
-    __slots__ = ("current_key", "key_type", "namespaced", "now_us")
+    __slots__ = ("current_key", "held_us", "key_type", "namespaced", "now_us")
 
     def __init__(self) -> None:
         self.current_key: Any = NO_KEY
         self.key_type: ValueType | None = None
         self.now_us: Callable[[], int] = _no_clock
+        self.held_us: int | None = None
         self.namespaced = NamespacedContext(self)
 
 
@@ -122,14 +126,19 @@ class Access(NamedTuple):
 
 
 class ValueTable(Protocol):
-    """What a backend offers for one value per key. ``read`` gives None where nothing is kept."""
+    """What a backend offers for one value per key. ``read`` gives None where nothing is kept.
+
+    ``access`` freezes and thaws as ``info`` says, or else as the state's own declaration does.
+    """
 
     read: Callable[[Any], Any]
 
-    def access(self, context: AnyContext) -> Access: ...
+    def access(self, context: AnyContext, info: StateInfo | None = None) -> Access: ...
     def delete(self, key: Any) -> None: ...
     def read_many(self, keys: Sequence[Any], default: Any) -> list[Any]: ...
     def put_many(self, keys: Sequence[Any], kept: Sequence[Any]) -> None: ...
+    def entries(self) -> Iterator[tuple[Any, Any]]: ...
+    def survey(self) -> Iterator[tuple[Any, Any]]: ...
 
 
 class ListTable(Protocol):
@@ -173,7 +182,11 @@ class ValueHandle(Hinting):
         self.info = info
         self._context = context
         self._table = table
-        self.get, self.update, _ = table.access(context)
+        self.get, self.update, _ = table.access(context, info)
+
+    def seen_as(self, info: StateInfo) -> ValueHandle:
+        """The same state for one who gives and takes its values in another form."""
+        return ValueHandle(info, self._table, self._context)
 
     def clear(self) -> None:
         self._table.delete(self._context.current_key)
@@ -191,6 +204,16 @@ class ValueHandle(Hinting):
         kept = self._frozen_values(values)
         check_pairs(self.info, frozen, kept)
         self._table.put_many(frozen, kept)
+
+    def column(self, keys: Iterable[Any]) -> pa.Array:
+        """What is kept for some keys as a column; null where nothing is."""
+        frozen = frozen_keys(self.info, self._context, keys)
+        return self.info.value.to_array(self._table.read_many(frozen, None))
+
+    def survey(self) -> Iterator[tuple[Any, Any]]:
+        """Every key and what is kept for it, which may be older than what is kept by now, while
+        the state is changed between two steps. Not for a state with a time to live."""
+        return self._table.survey()
 
     def _frozen_values(self, values: Iterable[Any]) -> list[Any]:
         try:
@@ -262,11 +285,13 @@ def frozen_keys(info: StateInfo, context: AnyContext, keys: Iterable[Any]) -> li
         raise named(info, error, "a key: ") from error.__cause__
 
 
-def check_pairs(info: StateInfo, keys: Sequence[Any], values: Sequence[Any]) -> None:
+def check_pairs(
+    info: StateInfo, keys: Sequence[Any], values: Sequence[Any], method: str = "put_many"
+) -> None:
     """One value for each key, or an error."""
     if len(keys) != len(values):
         raise StateTypeError(
-            f"state {info.name!r}: put_many() was given {len(keys)} keys and "
+            f"state {info.name!r}: {method}() was given {len(keys)} keys and "
             f"{len(values)} values. Give one value for each key."
         )
 

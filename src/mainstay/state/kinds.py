@@ -7,12 +7,16 @@ A kind of a new shape needs a table of that shape in each backend as well: ``hea
 from __future__ import annotations
 
 from mainstay.errors import RestoreError
+from mainstay.state.broadcast import BroadcastMap
 from mainstay.state.collection_handles import ListHandle, MapHandle
-from mainstay.state.columns import ColumnsHandle
+from mainstay.state.columns import columns_handle
 from mainstay.state.keyed import AggregatingHandle, ReducingHandle, ValueHandle
 from mainstay.state.kind import StateKind
 from mainstay.state.operator import OperatorList
 from mainstay.state.peeking import given_list, given_map, given_result, given_value
+from mainstay.state.rows import RowsHandle
+from mainstay.state.spans import SpansHandle
+from mainstay.state.timer_handles import TimerHandle, TimersHandle
 from mainstay.state.ttl_tables import TtlLists, TtlMaps, TtlValues
 
 ONE_VALUE = "one value"
@@ -25,12 +29,16 @@ AGGREGATING = StateKind(
 )
 LIST = StateKind("list", "list", ListHandle, given_list, TtlLists)
 MAP = StateKind("map", "map", MapHandle, given_map, TtlMaps)
-COLUMNS = StateKind("columns", "columns", ColumnsHandle, given_value, has_fixed_type=True)
+COLUMNS = StateKind("columns", "columns", columns_handle, given_value, has_fixed_type=True)
+TIMER = StateKind("timer", "value", TimerHandle, given_value, family=ONE_VALUE)
+TIMERS = StateKind("timers", "value", TimersHandle, given_value)
+ROWS = StateKind("rows", "rows", RowsHandle, given_list)
+SPANS = StateKind("spans", "spans", SpansHandle, given_value, has_fixed_type=True)
 OPERATOR_LIST = StateKind("operator-list", "units", OperatorList, given_list)
+BROADCAST_MAP = StateKind("broadcast-map", "units", BroadcastMap, given_map)
 
-KINDS = {
-    kind.name: kind for kind in (VALUE, REDUCING, AGGREGATING, LIST, MAP, COLUMNS, OPERATOR_LIST)
-}
+_OF_VALUES = (VALUE, REDUCING, AGGREGATING, LIST, MAP, COLUMNS, TIMER, TIMERS)
+KINDS = {kind.name: kind for kind in (*_OF_VALUES, ROWS, SPANS, OPERATOR_LIST, BROADCAST_MAP)}
 
 
 def kind_named(name: str) -> StateKind:

@@ -1,8 +1,9 @@
 """Merging: the rows of several segments of one state into fewer, meaning the same.
 
 All of it is native column work, because it runs in the background of a worker. The two rules of
-``operations`` decide which rows are useless; tombstones go only when the result is a base, since
-before that an older file may still hold what they delete.
+``operations`` decide which rows are useless, after those that later parts drop; tombstones and
+drops go only when the result is a base, since before that an older file may still hold what they
+delete.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from mainstay.schema import sizes
 from mainstay.schema.sizes import combined
 from mainstay.snapshot.statefile import StateTable
 from mainstay.state.codes import codes_of, paired
+from mainstay.state.dropping import drops_of, surviving
 from mainstay.state.grouping import Grouper
 from mainstay.state.operations import DELETE, ENTRY_PUT, ENTRY_REMOVE, PUT
 from mainstay.state.stored_key import codes_in, key_columns
@@ -25,27 +27,30 @@ from mainstay.state.stored_key import codes_in, key_columns
 
 def merge(parts: Sequence[StateTable], *, to_base: bool) -> StateTable:
     """One table for all parts of one state, which are given oldest first."""
+    drops = () if to_base else drops_of(parts)
+    parts = surviving(parts)
     table = pa.concat_tables([part.table for part in parts])
     groups = np.concatenate([part.groups for part in parts])
     if table.nbytes > sizes.ARRAY_BYTES:
         # Chunk by chunk: all of it does not fit into one array.
         keep = _kept(table, to_base)
-        return StateTable(parts[0].name, table.filter(pa.array(keep)), groups[keep])
+        return StateTable(parts[0].name, table.filter(pa.array(keep)), groups[keep], drops=drops)
     table = table.combine_chunks()
     kept = np.flatnonzero(_kept(table, to_base))
-    return StateTable(parts[0].name, table.take(pa.array(kept)), groups[kept])
+    return StateTable(parts[0].name, table.take(pa.array(kept)), groups[kept], drops=drops)
 
 
 def _kept(table: pa.Table, to_base: bool) -> npt.NDArray[Any]:
     """Which rows are still of use."""
-    keep = _useful(table)
+    keep = useful(table)
     if to_base:
         ops = table.column("op").to_numpy()
         keep &= (ops != DELETE) & (ops != ENTRY_REMOVE)
     return keep
 
 
-def _useful(table: pa.Table) -> npt.NDArray[Any]:
+def useful(table: pa.Table) -> npt.NDArray[Any]:
+    """Which rows no later one makes useless."""
     ops = table.column("op").to_numpy()
     if bool(np.all((ops == PUT) | (ops == DELETE))):
         # Each row makes every earlier one of its key useless.

@@ -14,7 +14,7 @@ map        key, op, map_key, value       entry-put, entry-remove, delete (clears
 Which kind is stored how says ``StateKind.stored_as``. Rows are applied in order. Two rules say when
 a later row makes an earlier one useless, and compaction needs no others: put and delete make every
 earlier row of their key useless, entry-put and entry-remove every earlier row of their key and
-map_key.
+map_key. What a segment drops (see ``mainstay.snapshot.drops``) comes before all of its rows.
 """
 
 from __future__ import annotations

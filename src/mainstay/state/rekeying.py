@@ -8,7 +8,7 @@ move keys to any key-group: then every subtask reads everything and keeps what i
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -100,7 +100,7 @@ class KeyMigration:
 def convert_keys(rows: StateTable, declared: ValueType) -> StateTable:
     """The rows with wider keys, which stay in their key-groups."""
     column = convert(rows.table.column("key").combine_chunks(), declared.arrow)
-    return StateTable(rows.name, _with_keys(rows.table, column), rows.groups)
+    return replace(rows, table=_with_keys(rows.table, column), hashes=None)
 
 
 def _with_keys(table: pa.Table, column: pa.Array) -> pa.Table:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
@@ -12,9 +13,11 @@ from mainstay.snapshot.savepoint_files import read_keyed
 from mainstay.snapshot.statefile import StateTable, open_state_file
 from mainstay.snapshot.storage import Storage
 from mainstay.state.compaction import LoadedPart, Part, StoredPart
+from mainstay.state.dropping import without_dropped
 from mainstay.state.whole import to_rows
 
 ReadOwn = Callable[[Storage, SegmentRef], Iterable[StateTable]]
+ReadRef = Callable[[SegmentRef], Iterator[StateTable]]
 
 OWN_FORMATS: dict[str, str | ReadOwn] = {
     CHECKPOINT: "mainstay.state.backends.rocksdb.checkpoint:read_checkpoint",
@@ -84,6 +87,28 @@ def read_chain(storage: Storage, chain: tuple[SegmentRef, ...]) -> list[StateTab
     found = [table for ref in chain for table in read_segment(storage, ref)]
     check_readable(storage, chain)
     return found
+
+
+def read_undropped(storage: Storage, chain: Sequence[SegmentRef]) -> ReadRef:
+    """Reads the segments of a chain, each without what later ones drop of it, and without drops.
+
+    For who gives rows other keys: a drop is of the key-groups that they were stored in.
+    """
+    files = [each for each in chain if not each.is_backends_own and each.format != PARQUET]
+    opened = {each: open_state_file(storage, each.file) for each in files}
+
+    def read(ref: SegmentRef) -> Iterator[StateTable]:
+        later = [(each, opened[each]) for each in chain[chain.index(ref) + 1 :] if each in opened]
+        for rows in read_segment(storage, ref):
+            drops = [
+                drop
+                for each, file in later
+                if rows.name in file.states
+                for drop in file.drops(rows.name, each.first_group, each.last_group)
+            ]
+            yield replace(without_dropped(rows, drops), drops=())
+
+    return read
 
 
 def part_of(storage: Storage, ref: SegmentRef) -> Part:

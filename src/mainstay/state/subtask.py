@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from mainstay.errors import MainstayError, ProtocolError, StateTypeError
+from mainstay.errors import MainstayError, ProtocolError, StateTypeError, retold
+from mainstay.snapshot.drops import joined
 from mainstay.snapshot.layout import operator_file_path, safe_name, segment_path
 from mainstay.snapshot.manifest import SegmentRef
 from mainstay.snapshot.since import NOTHING_YET, Since
@@ -145,7 +146,9 @@ class KeyedSubtask:
         """What is written for a key that belongs to another subtask would never be read again."""
         groups = self.owner.groups
         for table in tables:
-            if table.groups.min() < groups.first or table.groups.max() > groups.last:
+            if len(table.groups) and (
+                table.groups.min() < groups.first or table.groups.max() > groups.last
+            ):
                 raise ProtocolError(
                     f"{self.owner}: state {table.name!r} was written for keys that belong to other "
                     "subtasks. put_many() takes the keys of its batch, and no others."
@@ -158,7 +161,7 @@ class KeyedSubtask:
             pieces = in_pieces(table)
             if table.repeats:
                 pieces = (merge([piece], to_base=False) for piece in pieces)
-            writer.write(table.name, table.table.schema, map(by_key, pieces))
+            writer.write(table.name, table.table.schema, map(by_key, pieces), table.drops)
         return self._store(storage, id, writer.finish(), base=False)
 
     def _writer(self, *, is_base: bool) -> StateFileWriter:
@@ -194,7 +197,7 @@ class KeyedSubtask:
         try:
             return self.backend.next_work()
         except MainstayError as error:
-            raise MainstayError(f"{self.owner}: {error}") from error
+            raise retold(self.owner, error) from error
 
     def _compaction(self, storage: Storage) -> Work | None:
         """The compaction that is due; None if none is, or the backend makes the base itself."""
@@ -232,7 +235,10 @@ class KeyedSubtask:
                     max_parallelism=self.owner.max_parallelism,
                     prepare=self._forgetting_expired(self.states[name]),
                 )
-                writer.write(name, schema, map(by_key, pieces))
+                mine = [part for part in parts if name in part.states]
+                # Not those of the pieces: a key-group may be dropped in which there is no row.
+                drops = () if base else joined(drop for part in mine for drop in part.drops(name))
+                writer.write(name, schema, map(by_key, pieces), drops)
         return self._store(storage, id, writer.finish(), base)
 
     def _forgetting_expired(self, info: StateInfo) -> Callable[[StateTable], StateTable]:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -96,6 +97,7 @@ def stamped(inner: ValueType) -> StampedType:
     return StampedType(arrow, f"ttl<{inner.ddl}>", _as_it_is, None, inner)
 
 
+@lru_cache(maxsize=1024)
 def type_named(ddl: str) -> ValueType:
     """The value type of a name that ``ValueType.ddl`` gave."""
     if ddl.startswith("ttl<"):

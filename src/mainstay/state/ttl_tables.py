@@ -11,9 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from mainstay.errors import StateTypeError
 from mainstay.state.info import StateInfo
-from mainstay.state.keyed import ABSENT, Access, AnyContext, named, no_none, no_reduction
+from mainstay.state.keyed import ABSENT, Access, AnyContext, checking, no_none, no_reduction
 
 Now = Callable[[], int]
 
@@ -80,24 +79,25 @@ class TtlValues(TtlTable):
         now = self.now_us()
         self.table.put_many(keys, [None if value is None else (now, value) for value in kept])
 
-    def access(self, context: AnyContext) -> Access:
+    def access(self, context: AnyContext, info: StateInfo | None = None) -> Access:
+        info = info or self.info
         below = self.table.access(context)
         touched = self._touching(below)
-        thaw, function = self.info.value.thaw, self.info.function
+        thaw, function = info.value.thaw, info.function
+        checked, reduced = checking(info, no_none), checking(info, no_reduction)
 
         def get() -> Any:
             kept = touched()
             return kept if kept is None or thaw is None else thaw(kept)
 
         def update(value: Any) -> None:
-            below.update(None if value is None else (self.now_us(), self._frozen(value)))
+            below.update(None if value is None else (self.now_us(), checked(value)))
 
         def add(value: Any) -> None:
-            kept = self._frozen(value)
+            kept = checked(value)
             current = get()
             if current is not None:
-                reduced = function(current, kept if thaw is None else thaw(kept))
-                kept = self._frozen(reduced, no_reduction)
+                kept = reduced(function(current, kept if thaw is None else thaw(kept)))
             below.update((self.now_us(), kept))
 
         return Access(get, update, add)
@@ -119,12 +119,6 @@ class TtlValues(TtlTable):
             return pair[1]
 
         return touched
-
-    def _frozen(self, value: Any, refuse: Callable[[], Any] = no_none) -> Any:
-        try:
-            return refuse() if value is None else self.info.value.freeze(value)
-        except StateTypeError as error:
-            raise named(self.info, error) from error.__cause__
 
     def counting(self, kept: Any, horizon: int) -> Any:
         return kept[1] if kept[0] > horizon else None

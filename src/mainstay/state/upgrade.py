@@ -9,7 +9,7 @@ is then stored again, so that no chain ever mixes types.
 from __future__ import annotations
 
 from collections.abc import Container
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,10 +19,11 @@ from mainstay.errors import RestoreError
 from mainstay.schema.transpose import shown
 from mainstay.snapshot.manifest import StateSchema
 from mainstay.snapshot.statefile import StateTable
+from mainstay.state.broadcast import joined, parts
 from mainstay.state.elements import Elements, Mask, not_expired
 from mainstay.state.evolution import Comparison, compare, compare_keys, convert
 from mainstay.state.info import StateInfo
-from mainstay.state.kinds import kind_named
+from mainstay.state.kinds import BROADCAST_MAP, kind_named
 from mainstay.state.stored_key import NAMESPACE
 from mainstay.state.ttl import join_stamps, type_named
 from mainstay.state.values import PICKLED, ValueType
@@ -93,6 +94,16 @@ class StateUpgrade:
         is_null = flat.is_null().to_numpy(zero_copy_only=False)
         return self.info.value.to_array(old), keep | is_null
 
+    def units(self, units: pa.Array) -> pa.Array:
+        """Stored units of operator state as the declared state holds them."""
+        if self.info.kind != BROADCAST_MAP:
+            values, keep = self.values(units)
+            return values.filter(pa.array(keep))
+        assert self.info.map_key is not None
+        keys, stored = parts(units)
+        values, keep = self.values(stored)
+        return joined(convert(keys, self.info.map_key.arrow), values).filter(pa.array(keep))
+
     def _thawed(self, flat: pa.Array) -> list[Any]:
         stored = type_named(self.stored.value_type)
         thaw = stored.thaw
@@ -115,7 +126,7 @@ def _with_column(rows: StateTable, name: str, declared: ValueType) -> StateTable
     """The rows with a column in its declared type."""
     column = convert(rows.table.column(name).combine_chunks(), declared.arrow)
     place = rows.table.column_names.index(name)
-    return StateTable(rows.name, rows.table.set_column(place, name, column), rows.groups)
+    return replace(rows, table=rows.table.set_column(place, name, column))
 
 
 def plan_state(
@@ -140,7 +151,7 @@ def plan_state(
         raise _misfit(name, stored, declared, problem, is_by_value=by_key is None)
     dropped = values.dropped
     missing = [f"{name}.{path}" for path in dropped if f"{name}.{path}" not in allowed]
-    if missing:
+    if missing and not info.may_lose_fields:
         raise RestoreError(
             f"state {name!r} is declared without fields that its stored values have: it was "
             f"stored as {described(stored)} and is now declared as {described(declared)}. Declare "

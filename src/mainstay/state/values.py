@@ -43,6 +43,11 @@ class Pickled:
         self.data = data
 
 
+def as_kept(value: Any) -> Any:
+    """What freezes values that are frozen already, for one who has checked them himself."""
+    return value
+
+
 class Keys(list[Any]):
     """Keys that are frozen already: those of the current batch, as a function is given them."""
 
@@ -122,8 +127,18 @@ class ValueType:
             return [None if value is None else _kept_pickled(value) for value in values]
         if self.is_plain:
             return values
+        if _has_plain_rows(self.arrow):
+            return [None if rows is None else tuple(rows) for rows in values]
         freeze = self.freeze
         return [None if value is None else freeze(value) for value in values]
+
+
+def _has_plain_rows(arrow: pa.DataType) -> bool:
+    """Whether it is a list of structs of plain values: as those of a column are, rows are kept."""
+    if not pa.types.is_list(arrow) or not pa.types.is_struct(arrow.value_type):
+        return False
+    types = [field.type for field in arrow.value_type]
+    return not any(pa.types.is_nested(each) or pa.types.is_floating(each) for each in types)
 
 
 def _pickle(kept: Any) -> bytes:

@@ -17,7 +17,7 @@ import pyarrow as pa
 from mainstay.state.info import StateInfo
 from mainstay.state.keyed import Access, checking, no_none, no_reduction
 from mainstay.state.ttl import StampedType
-from mainstay.state.values import ValueType
+from mainstay.state.values import ValueType, as_kept
 
 _SMALL = 1 << 30
 
@@ -46,7 +46,7 @@ def _code(source: str, ddl: str) -> CodeType:
 def fits(value_type: ValueType) -> str:
     """A test in Python that a value passes only if freezing it gives the value itself."""
     arrow = value_type.arrow
-    if isinstance(value_type, StampedType):
+    if isinstance(value_type, StampedType) or value_type.freeze is as_kept:
         # Pairs are made of what is frozen already.
         return "True"
     if pa.types.is_integer(arrow):

@@ -19,6 +19,7 @@ from mainstay.snapshot.storage import Storage
 from mainstay.state.info import StateInfo
 from mainstay.state.keyed import KeyContext
 from mainstay.state.keygroups import KeyGroupRange
+from mainstay.state.looking import Look
 from mainstay.state.values import ValueType
 
 Frozen: TypeAlias = "dict[str, Any]"
@@ -26,6 +27,8 @@ Frozen: TypeAlias = "dict[str, Any]"
 ReadSegment: TypeAlias = "Callable[[SegmentRef], Iterable[StateTable]]"
 PathOf: TypeAlias = "Callable[[str], str]"
 """Where in the job's storage a file of this name lies, for the one who writes it."""
+MOST_NAMED = 5
+"""How many transactions in doubt are named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,30 @@ class Looks:
     hits: int
     misses: int
     single_reads: int
+
+
+@dataclass(frozen=True, slots=True)
+class Doubts:
+    """Transactions of an operator that wait for the end of an epoch, for long.
+
+    ``ends`` says of each how somebody ends it who cannot wait.
+    """
+
+    epoch: int
+    oldest_s: float
+    ends: tuple[str, ...]
+
+    @property
+    def told(self) -> str:
+        """What they do, what they wait for, and the remedy."""
+        some = "; ".join(self.ends[:MOST_NAMED])
+        more = f" and {len(self.ends) - MOST_NAMED} more" if len(self.ends) > MOST_NAMED else ""
+        return (
+            "they hold locks on their rows, and the server cannot vacuum what has died since. They "
+            f"are settled when epoch {self.epoch} is complete or given up: see what else the job "
+            "waits for, and whether a savepoint is being written. Who cannot wait ends them by "
+            f"hand, and nothing is lost, because the changes are applied again: {some}{more}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +149,12 @@ class KeyedBackend(Protocol):
     @property
     def trouble(self) -> Exception | None:
         """What keeps the backend from its work at the moment; None if nothing does."""
+
+    def in_doubt(self, now: float) -> Doubts | None:
+        """What a database holds in doubt for long; None if nothing, or if another subtask tells.
+
+        It is asked again and again, and so hears what time it is.
+        """
 
     @property
     def looks(self) -> Looks | None:
@@ -235,6 +268,18 @@ class KeyedBackend(Protocol):
 
         It leaves no trace: nothing is cached, changed or kept alive for longer by it.
         """
+
+    def is_settled(self, epoch: int) -> bool:
+        """Whether others find all of a complete epoch where they read it."""
+
+    def look_at(self, name: str, keys: Sequence[Any]) -> Look:
+        """What is kept for some keys just now, for a query. It leaves no trace.
+
+        Of a state with a namespace keys are pairs.
+        """
+
+    def look_around(self, name: str, most: int) -> Look:
+        """The same for as many keys as ``most``, in no particular order."""
 
     def end(self) -> None:
         """The job ends in good order: bring what is committed to where others read it."""

@@ -58,6 +58,9 @@ class CurrentBackend(BackendOverTables):
         if rows.name not in self.tables:
             return
         table = self.tables[rows.name]
+        if rows.drops:
+            table.apply_drops(rows.drops, self.tables.max_parallelism)
+            yield
         for start in range(0, rows.table.num_rows, SLICE_ROWS):
             table.apply(rows.table.slice(start, SLICE_ROWS))
             yield

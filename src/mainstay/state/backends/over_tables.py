@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from mainstay.snapshot.statefile import StateTable
-from mainstay.state.backends.contract import Frozen, Looks, Work
+from mainstay.state.backends.contract import Doubts, Frozen, Looks, Work
 from mainstay.state.backends.tables import Tables
+from mainstay.state.looking import Look
 
 
 class BackendOverTables:
@@ -35,6 +36,10 @@ class BackendOverTables:
         """What is read is near."""
         return None
 
+    def in_doubt(self, now: float) -> Doubts | None:
+        """Nothing is prepared anywhere."""
+        return None
+
     def on_cut(self, epoch: int) -> None:
         """Nothing waits for an epoch."""
 
@@ -51,11 +56,21 @@ class BackendOverTables:
     def on_abort(self, epoch: int) -> None:
         """Segments stay in the chain."""
 
+    def is_settled(self, epoch: int) -> bool:
+        """Nobody else reads what is held."""
+        return True
+
     def end(self) -> None:
         """Nobody else reads what is held."""
 
     def entries(self, name: str) -> Iterator[tuple[Any, Any]]:
         return self.tables.entries_of(name)
+
+    def look_at(self, name: str, keys: Sequence[Any]) -> Look:
+        return self.tables.look_at(name, keys)
+
+    def look_around(self, name: str, most: int) -> Look:
+        return self.tables.look_around(name, most)
 
     def peek(self, name: str, key: Any, namespace: Any = None) -> Any:
         return self.tables.peek(name, key, namespace)

@@ -11,9 +11,15 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from mainstay.snapshot.drops import Drops
 from mainstay.state.accumulating import Column, accumulating
 from mainstay.state.backends.changes import DELETED, after, append_to, decoded, encoded, entries_of
 from mainstay.state.backends.folding import fold
+from mainstay.state.backends.indexed_spans import IndexedSpans
+from mainstay.state.backends.listed_rows import ListedRows
+from mainstay.state.backends.pane_index import IndexedPanes
+from mainstay.state.columns import has_panes
+from mainstay.state.dropping import DroppedPanes, dropped_pairs
 from mainstay.state.info import StateInfo
 from mainstay.state.keyed import ABSENT, Access, AnyContext, checking, no_none, no_reduction
 from mainstay.state.kind import Shape
@@ -83,7 +89,7 @@ class PlainTable:
         """Apply stored rows in order, without making them changes again."""
         for key, *operation in decoded(rows, self.info, self.stored):
             kept = after(self.read(key), *operation)
-            is_empty = self.info.kind.shape in ("list", "map") and not kept
+            is_empty = self.info.kind.stored_as in ("list", "map") and not kept
             self.store.write(key, None if is_empty else kept)
 
 
@@ -101,9 +107,10 @@ class PlainValues(PlainTable):
         for key, value in zip(keys, kept, strict=True):
             self.delete(key) if value is None else self.put(key, value)
 
-    def access(self, context: AnyContext) -> Access:
-        thaw, function = self.info.value.thaw or (lambda kept: kept), self.info.function
-        checked, reduced = checking(self.info, no_none), checking(self.info, no_reduction)
+    def access(self, context: AnyContext, info: StateInfo | None = None) -> Access:
+        info = info or self.info
+        thaw, function = info.value.thaw or (lambda kept: kept), info.function
+        checked, reduced = checking(info, no_none), checking(info, no_reduction)
 
         def get() -> Any:
             kept = self.read(context.current_key)
@@ -124,6 +131,74 @@ class PlainValues(PlainTable):
         return fold(self, [accumulating(each) for each in self.info.function], keys, partials)
 
 
+class PlainDropping(PlainTable):
+    """What a table that drops panes has more: a segment says which, and nothing of their keys."""
+
+    def __init__(self, info: StateInfo, key: ValueType, store: Store) -> None:
+        super().__init__(info, key, store)
+        self.dropped = DroppedPanes()
+
+    def freeze(self) -> list[Any]:
+        dropped, self.dropped = self.dropped, DroppedPanes()
+        return [*([dropped] if dropped else ()), *super().freeze()]
+
+    def mark_all_changed(self) -> None:
+        super().mark_all_changed()
+        self.dropped = DroppedPanes()
+
+    def encode(self, parts: list[Any]) -> Iterator[list[pa.Array]]:
+        said = [{key: kept for key, kept in part.items() if kept is not DELETED} for part in parts]
+        return super().encode(said)
+
+    def apply_drops(self, drops: Drops, max_parallelism: int) -> None:
+        """Forget what stored drops are of, without making that a change again."""
+        pairs = [pair for pair, _ in self.entries()]
+        for pair in dropped_pairs(pairs, self.stored, drops, max_parallelism):
+            self.store.write(pair, None)
+
+
+class PlainPanes(IndexedPanes, PlainDropping, PlainValues):
+    """Rows of accumulators by key and pane."""
+
+    def __init__(self, info: StateInfo, key: ValueType, store: Store) -> None:
+        super().__init__(info, key, store)
+        self.parts = [accumulating(each) for each in info.function or ()]
+
+    def fold_pairs(self, pairs: pa.Array, partials: Sequence[Column]) -> list[Column]:
+        return fold(self, self.parts, pairs, partials)
+
+    def freeze(self) -> list[Any]:
+        self.segment += 1
+        return super().freeze()
+
+    def apply(self, rows: pa.Table) -> None:
+        super().apply(rows)
+        self.forget_index()
+
+    def apply_drops(self, drops: Drops, max_parallelism: int) -> None:
+        super().apply_drops(drops, max_parallelism)
+        self.forget_index()
+
+    def unsay(self, pair: Any) -> None:
+        self.store.write(pair, None)
+        self.changes.pop(pair, None)
+
+    def is_deleted(self, pair: Any) -> bool:
+        return pair in self.changes
+
+
+class PlainSpans(IndexedSpans, PlainValues):
+    """Rows of accumulators by key and start."""
+
+    def __init__(self, info: StateInfo, key: ValueType, store: Store) -> None:
+        super().__init__(info, key, store)
+        self.parts = [accumulating(each) for each in info.function or ()]
+
+    def apply(self, rows: pa.Table) -> None:
+        super().apply(rows)
+        self.forget_index()
+
+
 class PlainLists(PlainTable):
     """A list per key."""
 
@@ -137,6 +212,18 @@ class PlainLists(PlainTable):
 
     def whole(self, kept: Any) -> Any:
         return True, list(kept)
+
+
+class PlainRows(ListedRows, PlainDropping, PlainLists):
+    """A list of rows per key and pane."""
+
+    def apply(self, rows: pa.Table) -> None:
+        super().apply(rows)
+        self.look_again()
+
+    def apply_drops(self, drops: Drops, max_parallelism: int) -> None:
+        super().apply_drops(drops, max_parallelism)
+        self.look_again()
 
 
 class PlainMaps(PlainTable):
@@ -170,9 +257,13 @@ TABLES: dict[Shape, type[PlainTable]] = {
     "list": PlainLists,
     "map": PlainMaps,
     "columns": PlainValues,
+    "rows": PlainRows,
+    "spans": PlainSpans,
 }
 
 
 def plain_table(info: StateInfo, key: ValueType, store: Store) -> PlainTable:
     """The table of a state over its store."""
+    if has_panes(info):
+        return PlainPanes(info, key, store)
     return TABLES[info.kind.shape](info, key, store)

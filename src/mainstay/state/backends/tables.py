@@ -5,7 +5,8 @@ Backends that keep changes in Python objects share this; they differ in the tabl
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,10 @@ from mainstay.errors import MainstayError
 from mainstay.schema.transpose import shown
 from mainstay.snapshot.statefile import StateTable
 from mainstay.state.backends.contract import Frozen
+from mainstay.state.dropping import drops_in, without_drops
 from mainstay.state.info import StateInfo
 from mainstay.state.keyed import KeyContext
+from mainstay.state.looking import Look
 from mainstay.state.operations import columns_of
 from mainstay.state.stored_key import StoredKey
 from mainstay.state.values import ValueType
@@ -67,19 +70,24 @@ class Tables(Mapping[str, Any]):
             table = self._tables[name]
             key = self._keys[name]
             schema = columns_of(table.info, key.key)
-            batches, groups = [], []
-            for columns in table.encode(parts):
+            batches, groups = [], [np.empty(0, np.uint16)]
+            rest = without_drops(parts)
+            for columns in table.encode(rest):
                 batches.append(key.batch(columns, schema))
                 groups.append(key.groups(columns[0], self.max_parallelism))
                 yield []
             rows = pa.Table.from_batches(batches, schema)
-            done.append(StateTable(name, rows, np.concatenate(groups), table.repeats_keys(parts)))
+            drops = drops_in(parts, self.max_parallelism)
+            of_rows, repeats = np.concatenate(groups), table.repeats_keys(rest)
+            done.append(StateTable(name, rows, of_rows, repeats, drops=drops))
         yield done
 
     def leftovers(self, frozen: Frozen) -> list[Any]:
         """The parts of a frozen segment that take time to free."""
         return [
-            part for name, parts in frozen.items() for part in self._tables[name].leftovers(parts)
+            part
+            for name, parts in frozen.items()
+            for part in self._tables[name].leftovers(without_drops(parts))
         ]
 
     def peek(self, name: str, key: Any, namespace: Any = None) -> Any:
@@ -97,6 +105,20 @@ class Tables(Mapping[str, Any]):
             expiring = self.expiring[name]
             kept = expiring.counting(kept, expiring.horizon())
         return info.kind.given(info, kept)
+
+    def look_at(self, name: str, keys: Sequence[Any]) -> Look:
+        """What is kept for some keys just now; no trace is left."""
+        table = self._tables[name]
+        frozen = dict.fromkeys(self._keys[name].type.freeze_many(keys))
+        return self._look(name, ((key, table.peek(key)) for key in frozen))
+
+    def look_around(self, name: str, most: int) -> Look:
+        """What is kept for as many keys as ``most`` just now."""
+        return self._look(name, islice(self._tables[name].entries(), most))
+
+    def _look(self, name: str, kept: Iterable[tuple[Any, Any]]) -> Look:
+        horizon_us = self.expiring[name].horizon() if name in self.expiring else None
+        return Look.at(self._tables[name].info, kept, horizon_us)
 
     def entries_of(self, name: str) -> Iterator[tuple[Any, Any]]:
         """Every key and what is kept for it, in no particular order."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mainstay.state.backends.compiled import compiled_access
+from mainstay.state.info import StateInfo
 from mainstay.state.keyed import Access, AnyContext
 
 if TYPE_CHECKING:
@@ -56,11 +57,11 @@ def add_thawed(value):
 """
 
 
-def cached_access(table: CachedValues, context: AnyContext) -> Access:
+def cached_access(table: CachedValues, context: AnyContext, info: StateInfo) -> Access:
     """How a handle reads and writes a table of the RocksDB backend."""
     return compiled_access(
         _SOURCE,
-        table.info,
+        info,
         context=context,
         table=table,
         live=table.live,

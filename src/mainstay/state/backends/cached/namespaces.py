@@ -12,13 +12,15 @@ a map the cell of the map key comes last.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
+from datetime import datetime, timezone
 from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 
-from mainstay.state.backends.cached.cells import LENGTH, as_bytes, cells_of
+from mainstay.state.backends.cached.cells import FEW, LENGTH, as_bytes, cells_of
 from mainstay.state.backends.cached.rows import Groups, RowKeys
 from mainstay.state.grouping import is_word, words_of
 from mainstay.state.stored_key import StoredKey
@@ -26,6 +28,9 @@ from mainstay.state.values import ValueType
 
 _SIGN = np.uint64(1 << 63)
 _ORDERED_BYTES = 8
+_EPOCH = datetime(1970, 1, 1)  # for what has no zone
+_EPOCH_UTC = _EPOCH.replace(tzinfo=timezone.utc)
+_DAY_US, _SECOND_US = 86_400_000_000, 1_000_000
 
 
 class NamespacedRowKeys:
@@ -100,8 +105,13 @@ class _Ordered:
 
     def __init__(self, namespace: ValueType) -> None:
         self._type = namespace
+        arrow = namespace.arrow
+        self._is_moment = pa.types.is_timestamp(arrow) and arrow.unit == "us"
 
     def of(self, kept: Sequence[Any]) -> list[bytes]:
+        if len(kept) < FEW and self._is_moment:
+            # A column of one would cost many times as much.
+            return [struct.pack(">Q", _microseconds(at) + (1 << 63)) for at in kept]
         return self.encode(self._type.to_array(kept))
 
     def encode(self, column: pa.Array) -> list[bytes]:
@@ -116,6 +126,11 @@ class _Ordered:
         words = turned.view(np.int64).astype(f"<i{self._type.arrow.bit_width // 8}")
         buffers = [None, pa.py_buffer(words)]
         return self._type.from_array(pa.Array.from_buffers(self._type.arrow, len(words), buffers))
+
+
+def _microseconds(at: datetime) -> int:
+    since = at - (_EPOCH if at.tzinfo is None else _EPOCH_UTC)
+    return since.days * _DAY_US + since.seconds * _SECOND_US + since.microseconds
 
 
 class _Delimited:

@@ -8,7 +8,7 @@ and those of the active one. The database is read by the loop and written in the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, filterfalse, islice
 from typing import Any
 
@@ -23,7 +23,7 @@ from mainstay.state.backends.cached.namespaces import row_keys_of
 from mainstay.state.backends.cached.rows import PREFIX
 from mainstay.state.backends.cached.stored_rows import StoredRows
 from mainstay.state.backends.changes import in_slices
-from mainstay.state.backends.folding import fold
+from mainstay.state.backends.folding import fold, fold_held, held_rows
 from mainstay.state.info import StateInfo
 from mainstay.state.keyed import Access, AnyContext
 from mainstay.state.operations import DELETE, PUT
@@ -55,6 +55,7 @@ class CachedTable:
         self.info = info
         self.stored_key = stored
         self.key = stored.type
+        self.max_parallelism = max_parallelism
         self.changes: dict[Any, Any] = {}
         """The active segment: what has changed of each key."""
         self.rows = row_keys_of(number, stored, max_parallelism, is_map=self.is_map)
@@ -110,6 +111,13 @@ class CachedTable:
     def forget(self) -> None:
         """Drop all cached rows: the database was changed under them."""
         self.live.forget()
+
+    def restored(self) -> None:
+        """The database has what is restored, and nobody else uses the table yet."""
+
+    def renumber(self, number: int) -> None:
+        """The database knows the state by another number."""
+        self.rows.number = number
 
     def learn(self, column_bytes: int, rows: int) -> None:
         """What was encoded says how large rows are; objects take a few times as much."""
@@ -235,8 +243,8 @@ class CachedValues(CachedTable):
         (cell,) = (None,) if self.database is None else self.database.get_many(self.rows.of([key]))
         return None if cell is None else self.cells.decode([cell])[0]
 
-    def access(self, context: AnyContext) -> Access:
-        return cached_access(self, context)
+    def access(self, context: AnyContext, info: StateInfo | None = None) -> Access:
+        return cached_access(self, context, info or self.info)
 
     def put(self, key: Any, kept: Any) -> None:
         self.live[key] = kept
@@ -267,11 +275,25 @@ class CachedValues(CachedTable):
     def encode(self, parts: Sequence[dict[Any, Any]]) -> Iterator[list[pa.Array]]:
         def columns(rows: Sequence[tuple[Any, ...]]) -> list[pa.Array]:
             keys, kept = zip(*rows, strict=True)
-            values = self.info.value.to_array(kept)
+            values = self.column(kept)
             return [self.key.to_array(keys), _puts_and_deletes(values), values]
 
-        changes = chain.from_iterable(part.items() for part in parts)
+        changes = chain.from_iterable(map(self.said, parts))
         return in_slices(changes, SLICE_ROWS, columns, self.info, self.key)
+
+    def said(self, part: dict[Any, Any]) -> Iterable[tuple[Any, Any]]:
+        """The changes of a segment that its rows say."""
+        return part.items()
+
+    def column(self, kept: Sequence[Any]) -> pa.Array:
+        """A column of what rows in memory hold."""
+        return self.info.value.to_array(kept)
+
+    def beside(
+        self, database: StoredRows, changes: Mapping[bytes, bytes | None]
+    ) -> Mapping[bytes, bytes | None]:
+        """What else changes in the database with rows of this state, which it has as before."""
+        return {}
 
     def stored(self) -> Iterator[tuple[Any, Any]]:
         for chunk in self.scan_chunks():
@@ -287,10 +309,14 @@ class CachedColumns(CachedValues):
     ) -> None:
         super().__init__(info, stored, number, max_parallelism)
         self.parts: list[Accumulating] = [accumulating(each) for each in info.function]
+        self._are_shared = any(part.is_shared for part in self.parts)
 
     def fold(self, keys: pa.Array, partials: Sequence[Column]) -> list[Column]:
         """Merge a partial result of each accumulator into each of some distinct keys."""
-        return fold(self, self.parts, keys, partials)
+        return (fold_held if self._are_shared else fold)(self, self.parts, keys, partials)
+
+    def column(self, kept: Sequence[Any]) -> pa.Array:
+        return held_rows(self.parts, kept, self.info) if self._are_shared else super().column(kept)
 
 
 def _is_several_objects(kind: ValueType) -> bool:

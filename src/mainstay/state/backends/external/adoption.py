@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import pyarrow as pa
 
 from mainstay.errors import RestoreError
+from mainstay.snapshot.drops import clipped
 from mainstay.snapshot.manifest import SegmentRef
 from mainstay.snapshot.statefile import StateTable
 from mainstay.state.backends.contract import Restore
@@ -22,9 +23,13 @@ from mainstay.state.backends.external.own_tables import OwnTables
 from mainstay.state.backends.external.store import Applied, TableSet
 from mainstay.state.keygroups import KeyGroupRange
 
+Undropped = Callable[[StateTable], StateTable | None]
+"""Rows of a segment with a deletion of each row that its drops are of; None for those of a state
+that nobody declares. What the segments before have put must be in the database, or taken over."""
+
 
 def go_on(
-    commits: Logged, start: Restore, states: frozenset[str], take_over: Callable[[Pending], None]
+    commits: Logged, start: Restore, undropped: Undropped, take_over: Callable[[Pending], None]
 ) -> None:
     """Take over the tables that a chain names, and what they lack of it."""
     own, unapplied = commits.own, commits.unapplied
@@ -32,6 +37,7 @@ def go_on(
     found = [Descriptor.read(start.storage, ref) for ref in bases]
     for each in found:
         _check_own(own, each)
+    _check_same(own, found)
     own.use(found[0].tables if found else own.set, is_known=bool(found))
     applied = _checked_ledger(commits, start, dict(zip(bases, found, strict=True)))
     known: list[Descriptor | Applied] = [*found, *applied]
@@ -42,7 +48,7 @@ def go_on(
     )
     for ref in start.chain:
         if not is_external(ref):
-            for pending in _missing(commits, start, ref, applied, states):
+            for pending in _missing(commits, start, ref, applied, undropped):
                 # Without a base there is no savepoint that reads the tables, and all of the state
                 # may be in the chain.
                 take_over(pending) if found else _apply_at_once(commits, pending)
@@ -63,6 +69,15 @@ def _check_own(own: OwnTables, found: Descriptor) -> None:
         )
 
 
+def _check_same(own: OwnTables, found: Sequence[Descriptor]) -> None:
+    makings = sorted({each.making for each in found})
+    if len(makings) > 1:
+        raise RestoreError(
+            f"the {own.set} is in tables of several makings ({', '.join(map(repr, makings))}), and "
+            "an attempt goes on with one. Start from a savepoint, which holds all state itself."
+        )
+
+
 def _checked_ledger(
     commits: Logged, start: Restore, bases: dict[SegmentRef, Descriptor]
 ) -> list[Applied]:
@@ -79,13 +94,13 @@ def _missing(
     start: Restore,
     ref: SegmentRef,
     applied: Sequence[Applied],
-    states: frozenset[str],
+    undropped: Undropped,
 ) -> list[Pending]:
     """What the database lacks of a segment, a run of key-groups at a time."""
     found = []
     for groups in commits.unapplied.missing(ref, applied):
-        tables = [each for each in start.read(ref) if each.name in states]
-        mine = [part for each in tables if (part := _within(each, groups)) is not None]
+        parts = [part for each in start.read(ref) if (part := _within(each, groups)) is not None]
+        mine = list(filter(None, map(undropped, parts)))
         size_bytes = sum(each.table.nbytes for each in mine)
         pending = commits.unapplied.add(ref.id, size_bytes, groups)
         pending.tables = mine
@@ -101,7 +116,7 @@ def _apply_at_once(commits: Logged, pending: Pending) -> None:
 
 
 def load(
-    own: OwnTables, start: Restore, states: frozenset[str], put: Callable[[StateTable], None]
+    own: OwnTables, start: Restore, undropped: Undropped, put: Callable[[StateTable], None]
 ) -> None:
     """Load what belongs to somebody else into tables of its own, which no epoch names yet."""
     kept = [Descriptor.read(start.storage, r).making for r in start.chain if is_external(r)]
@@ -110,8 +125,8 @@ def load(
     _sweep(own, [own.set.making, began, *kept])
     for ref in start.chain:
         for rows in start.read(ref):
-            if rows.name in states:
-                put(rows)
+            if (whole := undropped(rows)) is not None:
+                put(whole)
 
 
 def _sweep(own: OwnTables, keep: Sequence[str]) -> None:
@@ -121,10 +136,10 @@ def _sweep(own: OwnTables, keep: Sequence[str]) -> None:
 
 
 def _within(rows: StateTable, groups: KeyGroupRange) -> StateTable | None:
-    """The rows of some key-groups; None where there are none."""
+    """The rows and drops of some key-groups; None where there are none."""
     mine = (rows.groups >= groups.first) & (rows.groups <= groups.last)
-    if not mine.any():
+    drops = clipped(rows.drops, groups.first, groups.last)
+    if not mine.any() and not drops:
         return None
-    if mine.all():
-        return rows
-    return StateTable(rows.name, rows.table.filter(pa.array(mine)), rows.groups[mine], rows.repeats)
+    table = rows.table if mine.all() else rows.table.filter(pa.array(mine))
+    return StateTable(rows.name, table, rows.groups[mine], rows.repeats, drops=drops)

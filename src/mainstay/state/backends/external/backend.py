@@ -19,10 +19,20 @@ from typing import Any
 from mainstay.snapshot.manifest import SegmentRef
 from mainstay.snapshot.statefile import StateTable
 from mainstay.snapshot.storage import Storage
+from mainstay.state.backends.cached.dropping import pairs_among, with_deletions
 from mainstay.state.backends.cached.shapes import TABLES
-from mainstay.state.backends.contract import Base, Frozen, Looks, PathOf, Place, Restore, Work
+from mainstay.state.backends.contract import (
+    Base,
+    Doubts,
+    Frozen,
+    Looks,
+    PathOf,
+    Place,
+    Restore,
+    Work,
+)
 from mainstay.state.backends.external.adoption import go_on, load
-from mainstay.state.backends.external.changes import changes_in, noted
+from mainstay.state.backends.external.changes import changes_in, noted, row_key_of
 from mainstay.state.backends.external.descriptor import state_columns
 from mainstay.state.backends.external.ledger import Pending, Position
 from mainstay.state.backends.external.logged import Logged
@@ -32,6 +42,8 @@ from mainstay.state.backends.external.reads import Reads
 from mainstay.state.backends.external.votes import VotingStore
 from mainstay.state.backends.over_tables import BackendOverTables
 from mainstay.state.backends.tables import Tables
+from mainstay.state.dropping import dropped_pairs
+from mainstay.state.keygroups import KeyGroupRange
 from mainstay.state.stored_key import StoredKey
 from mainstay.state.ttl import stored_info
 
@@ -148,6 +160,9 @@ class ExternalBackend(BackendOverTables):
     def trouble(self) -> Exception | None:  # type: ignore[override]
         return self.commits.trouble
 
+    def in_doubt(self, now: float) -> Doubts | None:
+        return self.commits.in_doubt(now)
+
     @property
     def looks(self) -> Looks | None:  # type: ignore[override]
         return self.reads.looks if self._is_attached else Looks(0, 0, 0)
@@ -198,6 +213,9 @@ class ExternalBackend(BackendOverTables):
         for table in self.tables.values():
             table.absorbed(number)
 
+    def is_settled(self, epoch: int) -> bool:
+        return self.commits.is_settled(epoch)
+
     def end(self) -> None:
         self.commits.end()
 
@@ -211,13 +229,26 @@ class ExternalBackend(BackendOverTables):
     # ------------------------------------------------------------ restore
 
     def restore(self, start: Restore) -> list[StateTable]:
-        names = frozenset(self.tables)
         if start.is_own:
-            go_on(self.commits, start, names, self._take_over)
+            go_on(self.commits, start, self._undropped, self._take_over)
         else:
-            load(self.own, start, names, self._load)
+            load(self.own, start, self._undropped, self._load)
         self._attach()
         return []
+
+    def _undropped(self, rows: StateTable) -> StateTable | None:
+        table = self.tables.get(rows.name)
+        if table is None or not rows.drops:
+            return None if table is None else rows
+        first = min(drop.first_group for drop in rows.drops)
+        last = max(drop.last_group for drop in rows.drops)
+        found = self.own.store.scan(self.own.set, rows.name, KeyGroupRange(first, last))
+        places = dict.fromkeys(row_key_of(k) for k, _, _ in found)
+        pairs = dict.fromkeys(pairs_among(table, places, rows.drops))
+        noted_pairs = [pair for _, part in table.frozen for pair in part]
+        drops = (rows.drops, table.max_parallelism)
+        pairs |= dict.fromkeys(dropped_pairs(noted_pairs, table.stored_key, *drops))
+        return with_deletions(table, rows, list(pairs))
 
     def _take_over(self, pending: Pending) -> None:
         """Keep the changes of a restored segment, to be applied with the next epoch."""
@@ -239,7 +270,9 @@ class ExternalBackend(BackendOverTables):
         """Apply stored rows in order, without making them changes again."""
         self.commits.admit()
         self._attach()
-        self._load(rows)
+        whole = self._undropped(rows)
+        assert whole is not None
+        self._load(whole)
         self.tables[rows.name].forget()
         yield
 

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from mainstay.snapshot.statefile import StateTable
+from mainstay.state.backends.cached.dropping import with_deletions
 from mainstay.state.backends.cached.lists import CachedLists
 from mainstay.state.backends.cached.maps import CachedMaps
 from mainstay.state.backends.cached.rows import PREFIX
@@ -42,8 +43,15 @@ def changes_in(tables: Mapping[str, Any], segment: Sequence[StateTable], number:
 
     A state may have several tables in it.
     """
-    mine = [rows for rows in segment if rows.name in tables and rows.table.num_rows]
+    mine = [rows for rows in segment if rows.name in tables]
+    mine = [_said(tables[each.name], each, number) for each in mine]
+    mine = [rows for rows in mine if rows.table.num_rows]
     return [_changes_of(tables[each.name], each, number, part) for part, each in enumerate(mine)]
+
+
+def _said(table: Any, rows: StateTable, number: int) -> StateTable:
+    """Rows that say of each pair what a segment has dropped by panes: the table knows which."""
+    return with_deletions(table, rows, table.gone_in(number)) if rows.drops else rows
 
 
 def _changes_of(table: Any, rows: StateTable, number: int, piece: int) -> StateChanges:

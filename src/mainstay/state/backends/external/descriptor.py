@@ -174,6 +174,19 @@ def not_in(
     return [row for row in applied if _is_strange(row, chain, groups, epochs)]
 
 
+def brought_late(
+    chain: Sequence[SegmentRef], epoch: int, applied: Sequence[Applied], strange: Sequence[Applied]
+) -> list[Applied]:
+    """The other rows of the ledger after an epoch whose segments are in a chain.
+
+    An attempt brings what the database lacks of a restored chain under the epoch that it starts
+    from. For one that goes back behind that it is not part of the epoch yet: it is brought again.
+    """
+    ids = {ref.id for ref in chain}
+    late = [row for row in applied if row.segment in ids and row.epoch > epoch]
+    return [row for row in late if row not in strange]
+
+
 def _is_strange(
     row: Applied, chain: Sequence[SegmentRef], groups: KeyGroupRange, epochs: Mapping[str, int]
 ) -> bool:

@@ -116,6 +116,10 @@ class Unapplied:
         """What is there of an epoch and of those before it."""
         return [each for each in self._waiting if each.epoch is not None and each.epoch <= epoch]
 
+    def has_all_of(self, epoch: int) -> bool:
+        """Whether the database has every segment of an epoch that was cut."""
+        return all(each.epoch is None or each.epoch > epoch for each in self._waiting)
+
     def applied(self, pending: Pending) -> None:
         assert self._waiting[0] is pending, "segments are applied in order"
         assert pending.epoch is not None
@@ -125,13 +129,22 @@ class Unapplied:
 
     # ------------------------------------------------------------ the ledger
 
+    @property
+    def whole_epoch(self) -> int:
+        """The last epoch of which nothing is left to be applied, as far as it is known now.
+
+        An epoch may have several segments, and be half in the database.
+        """
+        first = self._waiting[0].epoch if self._waiting else None
+        return self.position.epoch if first is None else min(self.position.epoch, first - 1)
+
     def missing(self, ref: SegmentRef, applied: Sequence[Applied]) -> list[KeyGroupRange]:
         """The key-groups of a segment that the ledger lacks, in runs."""
         groups = KeyGroupRange(ref.first_group, ref.last_group)
         return uncovered(groups, [row for row in applied if row.segment == ref.id])
 
     def base_stored(self, epoch: int) -> None:
-        """The chain has a base now that stands for the ledger up to an epoch."""
+        """The chain has a base now that stands for all of the ledger up to an epoch."""
         self._asked = epoch
 
     def forgettable(self, pending: Pending) -> int:

@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from mainstay.errors import FencedError, MainstayError
+from mainstay.errors import FencedError, retold
 from mainstay.snapshot.manifest import SegmentRef
-from mainstay.state.backends.contract import Base, Work
+from mainstay.state.backends.contract import Base, Doubts, Work
 from mainstay.state.backends.external.descriptor import Descriptor, check_not_ahead
 from mainstay.state.backends.external.ledger import NOTHING, Pending, Unapplied
 from mainstay.state.backends.external.own_tables import OwnTables
@@ -38,7 +38,8 @@ class Logged:
         """The last epoch that is committed while somebody reads an earlier one; see ``on_held``."""
         self._is_applying = self._is_ended = False
         self._broken: Exception | None = None
-        self._wanted: deque[tuple[Base, Descriptor]] = deque()
+        self._wanted: deque[tuple[Base, Descriptor, int]] = deque()
+        """Bases that are asked for, and the last epoch that is in each as a whole."""
 
     # ------------------------------------------------------------ what happens
 
@@ -58,6 +59,10 @@ class Logged:
         """The database hears of an epoch when it is committed."""
         return True
 
+    def in_doubt(self, now: float) -> Doubts | None:
+        """Nothing is ever left in doubt."""
+        return None
+
     def failed(self, error: Exception) -> None:
         """A read or a write failed."""
         if isinstance(error, StoreAwayError):
@@ -75,7 +80,7 @@ class Logged:
     def next_work(self) -> Work | None:
         """A base that is wanted, or the next segment for the database."""
         if self._broken is not None:
-            raise MainstayError(f"{self.own.store.name}: {self._broken}") from self._broken
+            raise retold(self.own.store.name, self._broken) from self._broken
         if self._wanted:
             return self._describing(*self._wanted.popleft())
         return None if self._is_applying else self._next_step()
@@ -123,6 +128,10 @@ class Logged:
             # Not before: an answer that was lost on the way is asked for again.
             self.own.is_admitted = True
 
+    def is_settled(self, epoch: int) -> bool:
+        """Whether the database has all of a complete epoch."""
+        return self.unapplied.has_all_of(epoch)
+
     def end(self) -> None:
         """Apply what is committed, so that others find it. Where the database is away, or listens
         to somebody else by now, the next attempt does."""
@@ -139,8 +148,9 @@ class Logged:
 
     @property
     def adopted_epoch(self) -> int:
-        """The epoch of a restored segment that is applied at once."""
-        return 0
+        """The epoch of a restored segment that the database lacks: which it was exactly nobody
+        knows, and it is part of the one that the attempt starts from."""
+        return max(self.own.place.since.epoch, self.unapplied.position.epoch)
 
     def adopted(self) -> None:
         """All that the database lacks of a restored chain was taken over."""
@@ -156,16 +166,16 @@ class Logged:
 
     def begin_base(self, base: Base) -> None:
         """What a run of applied segments comes to is in the database."""
-        self._wanted.append((base, self.described()))
+        self._wanted.append((base, self.described(), self.unapplied.whole_epoch))
 
     def described(self) -> Descriptor:
         at, groups = self.unapplied.position, self.own.place.groups
         return self.own.describe(at.epoch, at.number, self.unapplied.reached.runs(groups))
 
-    def _describing(self, base: Base, described: Descriptor) -> Work:
+    def _describing(self, base: Base, described: Descriptor, whole_epoch: int) -> Work:
         def done(ref: SegmentRef) -> None:
             base.stored(ref)
-            self.unapplied.base_stored(described.epoch)
+            self.unapplied.base_stored(whole_epoch)
 
         return Work(
             lambda: self.own.save(described, base.storage, base.path_of, base.id), done, base.failed

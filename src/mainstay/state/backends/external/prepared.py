@@ -16,9 +16,10 @@ from dataclasses import dataclass
 from functools import partial
 
 from mainstay.errors import FencedError
-from mainstay.state.backends.contract import Work
+from mainstay.state.backends.contract import Doubts, Work
 from mainstay.state.backends.external.ledger import Pending
 from mainstay.state.backends.external.logged import Logged
+from mainstay.state.backends.external.lookout import Lookout
 from mainstay.state.backends.external.own_tables import OwnTables
 from mainstay.state.backends.external.store import StoreAwayError, patiently, uncovered
 from mainstay.state.backends.external.votes import Vote
@@ -47,6 +48,7 @@ class Prepared(Logged):
         super().__init__(own, on_applied)
         self._in_doubt: InDoubt | None = None
         self._is_checked = False
+        self._lookout = Lookout(lambda: own.store.doubts(own.set), self.failed)
         self._cut: list[int] = []
         """Epochs that are cut and not voted for, oldest first."""
 
@@ -68,6 +70,11 @@ class Prepared(Logged):
         found = self._in_doubt
         if found is not None and found.is_complete is None and found.vote.epoch == epoch:
             found.is_complete = False
+
+    def in_doubt(self, now: float) -> Doubts | None:
+        found = self._in_doubt
+        vote = found.vote if found is not None and found.is_prepared else None
+        return self._lookout.told(now, vote)
 
     def has_voted(self, epoch: int) -> bool:
         """While somebody reads an earlier epoch from outside, the last vote cannot be committed.
@@ -93,6 +100,10 @@ class Prepared(Logged):
         if self._is_applying or found is None:
             return super().is_busy or bool(self._next_vote())
         return not found.is_prepared or found.is_complete is not None
+
+    def next_work(self) -> Work | None:
+        # Beside what is under way: that may be what others wait for.
+        return super().next_work() or self._lookout.next_work()
 
     def _next_step(self) -> Work | None:
         if not self._is_checked:

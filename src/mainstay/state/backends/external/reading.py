@@ -47,7 +47,10 @@ class RemoteTable:
 
     def read(self, keys: Sequence[bytes]) -> Rows:
         """What the database has at these ``k``. Runs in the background."""
-        return self._asked(lambda: self._store.read(self.tables, self._state, sorted(set(keys))))
+        wanted = sorted(set(keys))
+        return self._asked(
+            lambda: self._store.read(self.tables, self._attempt, self._state, wanted)
+        )
 
     def _asked(self, read: Callable[[], Found]) -> Found:
         """What is read. Tables go when a later attempt has made them anew: this one is to stop."""
@@ -88,9 +91,8 @@ class RemoteTable:
         if k in self._known:
             return dict(self._ready.get(k, ())).get(s)
         self.single_reads += 1
-        return self._asked(
-            lambda: patiently(lambda: self._store.read_entry(self.tables, self._state, k, s))
-        )
+        whose = (self.tables, self._attempt, self._state)
+        return self._asked(lambda: patiently(lambda: self._store.read_entry(*whose, k, s)))
 
     def _cell(self, rows: Sequence[tuple[bytes, bytes]]) -> bytes:
         if self._kind != "list":

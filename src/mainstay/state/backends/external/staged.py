@@ -26,10 +26,6 @@ class Staged(Unapplied):
         is_ready = first is not None and first.epoch is not None and first.tables is not None
         return first if is_ready else None
 
-    def has_all_of(self, epoch: int) -> bool:
-        """Whether the database has every segment of an epoch that was cut."""
-        return all(each.epoch is None or each.epoch > epoch for each in self._waiting)
-
     def brought_own(self, epoch: int) -> None:
         """The database has a segment of this attempt, of all its key-groups."""
         if self._first_own is None:

@@ -181,12 +181,18 @@ class Store(Protocol):
         """About how many rows there are."""
 
     def read(
-        self, tables: TableSet, state: str, keys: Sequence[bytes]
+        self, tables: TableSet, attempt: int, state: str, keys: Sequence[bytes]
     ) -> Mapping[bytes, list[tuple[bytes, bytes]]]:
-        """The rows at each ``k``, by ``s``; keys without rows are left out."""
+        """The rows at each ``k``, by ``s``; keys without rows are left out.
 
-    def read_entry(self, tables: TableSet, state: str, k: bytes, s: bytes) -> bytes | None:
-        """The cell of one row."""
+        Raises ``FencedError`` where a later attempt is admitted: what that has written, beside
+        what this one has in memory, is a state that never was.
+        """
+
+    def read_entry(
+        self, tables: TableSet, attempt: int, state: str, k: bytes, s: bytes
+    ) -> bytes | None:
+        """The cell of one row; fenced as ``read`` is."""
 
     def scan(
         self, tables: TableSet, state: str, groups: KeyGroupRange, up_to: int | None = None

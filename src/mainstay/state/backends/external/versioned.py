@@ -17,6 +17,7 @@ from mainstay.errors import FencedError
 from mainstay.snapshot.manifest import SegmentRef
 from mainstay.state.backends.contract import Work
 from mainstay.state.backends.external.descriptor import (
+    brought_late,
     check_not_abandoned,
     check_not_folded,
     not_in,
@@ -94,6 +95,11 @@ class Versioned(Logged):
             own.set, place.attempt, place.groups, place.max_parallelism, epoch
         )
 
+    @property
+    def is_folded(self) -> bool:
+        """Whether all is folded that is to be, and others see the last epoch."""
+        return self._unsaid() is None and self.retained.next_part(self.own.place.groups) is None
+
     def _folding(self) -> Work | None:
         part = self.retained.next_part(self.own.place.groups)
         if part is None:
@@ -109,6 +115,10 @@ class Versioned(Logged):
             partial(self._store.fold, own.set, own.place.attempt, groups, epoch), done
         )
 
+    def is_settled(self, epoch: int) -> bool:
+        is_said = not self.own.place.groups or self.retained.said >= epoch
+        return super().is_settled(epoch) and is_said
+
     def end(self) -> None:
         super().end()
         epoch = self._unsaid() if self.own.place.groups else None
@@ -121,23 +131,24 @@ class Versioned(Logged):
 
     # ------------------------------------------------------------ restore
 
-    @property
-    def adopted_epoch(self) -> int:
-        """That of restored segments the database lacks: which it was exactly nobody knows."""
-        return max(self.own.place.since.epoch, self.unapplied.position.epoch)
-
     def adopted(self) -> None:
         self.unapplied.cut(self.adopted_epoch)
 
     def reconciled(
         self, chain: Sequence[SegmentRef], epochs: Mapping[str, int], applied: Sequence[Applied]
     ) -> list[Applied]:
-        """The ledger, without what attempts have brought that came to nothing: it is taken back."""
+        """The ledger, without what attempts have brought that came to nothing, or under an epoch
+        after the one that this attempt starts from: it is taken back."""
         own, place = self.own, self.own.place
         check_not_abandoned(own.set, epochs.values(), self._store.abandoned(own.set))
-        strange = not_in(chain, place.groups, epochs, applied)
-        if strange:
-            check_not_folded(own.set, strange, self._store.folded(own.set))
-            since = place.since.epoch
-            self._store.discard(own.set, place.attempt, place.groups, strange, since)
-        return [row for row in applied if row not in strange]
+        since = place.since.epoch
+        gone = strange = not_in(chain, place.groups, epochs, applied)
+        late = brought_late(chain, since, applied, strange)
+        if strange or late:
+            folded = self._store.folded(own.set)
+            check_not_folded(own.set, strange, folded)
+            # What is in the base is part of every epoch that is left.
+            gone = strange + [row for row in late if row.epoch > folded]
+        if gone:
+            self._store.discard(own.set, place.attempt, place.groups, gone, since)
+        return [row for row in applied if row not in gone]

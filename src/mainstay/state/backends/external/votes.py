@@ -39,6 +39,15 @@ class Vote:
 
 
 @dataclass(frozen=True, slots=True)
+class Doubt:
+    """A vote that is in doubt, for how long by the server's clock, and how a person ends it."""
+
+    vote: Vote
+    age_s: float
+    end: str
+
+
+@dataclass(frozen=True, slots=True)
 class Part:
     """A segment of a vote: its row of the ledger, and what it does."""
 
@@ -66,6 +75,9 @@ class VotingStore(Store, Protocol):
 
     def votes(self, tables: TableSet) -> list[Vote]:
         """What is prepared for an operator, by any attempt and for any making of its tables."""
+
+    def doubts(self, tables: TableSet) -> list[Doubt]:
+        """The same, with how long each has been prepared."""
 
     def check_votes(self, subtasks: int) -> None:
         """Raise an error that says what to set where the server does not take a vote of each."""

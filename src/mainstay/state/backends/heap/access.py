@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mainstay.state.backends.compiled import compiled_access
+from mainstay.state.info import StateInfo
 from mainstay.state.keyed import Access, AnyContext
 
 if TYPE_CHECKING:
@@ -65,11 +66,11 @@ _STORE = """
 _SOURCE = _SOURCE.replace("STORE", _STORE)
 
 
-def heap_access(table: HeapValues, context: AnyContext) -> Access:
+def heap_access(table: HeapValues, context: AnyContext, info: StateInfo) -> Access:
     """How a handle reads and writes a table of the heap backend."""
     return compiled_access(
         _SOURCE,
-        table.info,
+        info,
         context=context,
         table=table,
         live=table.live,

@@ -13,8 +13,12 @@ from typing import Any
 from mainstay.state.backends.current import CurrentBackend
 from mainstay.state.backends.heap.collections import HeapLists, HeapMaps
 from mainstay.state.backends.heap.columns import HeapColumns
+from mainstay.state.backends.heap.panes import HeapPanes
+from mainstay.state.backends.heap.rows import HeapRows
+from mainstay.state.backends.heap.spans import HeapSpans
 from mainstay.state.backends.heap.values import HeapValues
 from mainstay.state.backends.tables import Tables
+from mainstay.state.columns import has_panes
 from mainstay.state.info import StateInfo
 from mainstay.state.keyed import KeyContext
 from mainstay.state.kind import Shape
@@ -22,11 +26,19 @@ from mainstay.state.stored_key import StoredKey
 from mainstay.state.ttl import stored_info
 from mainstay.state.values import ValueType
 
+
+def columns_of(info: StateInfo, stored: StoredKey) -> HeapColumns | HeapPanes:
+    """The table of accumulators, in panes where they are kept by something that has an order."""
+    return HeapPanes(info, stored) if has_panes(info) else HeapColumns(info, stored)
+
+
 TABLES: dict[Shape, Callable[[StateInfo, StoredKey], Any]] = {
     "value": HeapValues,
     "list": HeapLists,
     "map": HeapMaps,
-    "columns": HeapColumns,
+    "columns": columns_of,
+    "rows": HeapRows,
+    "spans": HeapSpans,
 }
 
 

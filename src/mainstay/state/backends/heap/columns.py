@@ -23,13 +23,15 @@ import pyarrow as pa
 
 from mainstay.errors import ProtocolError
 from mainstay.state.accumulating import Accumulating, Column, accumulating
-from mainstay.state.backends.heap.slots import Slots, slots_for
 from mainstay.state.grouping import Grouper
 from mainstay.state.info import StateInfo
 from mainstay.state.operations import PUT
+from mainstay.state.slots import Slots, slots_for
 from mainstay.state.stored_key import StoredKey
 
 SLICE_ROWS = 16384
+SLICE_ELEMENTS = 1 << 20
+"""Elements of lists that are encoded between two chances for the loop to do something else."""
 _LOOK_AT = 1 << 18
 """Slots whose bit is looked at for a slice; most of them may be unchanged."""
 _FIRST_CAPACITY = 1 << 10
@@ -44,7 +46,7 @@ class HeapColumns:
         self.key = stored.type
         self.parts: list[Accumulating] = [accumulating(each) for each in info.function]
         self._slots = slots_for(stored.type)
-        self._lanes = [_Lane(part) for part in self.parts]
+        self._lanes = [Lane(part) for part in self.parts]
         self._capacity = 0
         self._changed = np.zeros(0, np.bool_)
         self._any_changed = False
@@ -150,6 +152,26 @@ class HeapColumns:
 
     def _take(self, frozen: FrozenSlots) -> tuple[Slots, list[Column]] | None:
         """Some slots that are not encoded yet, with their values as of the freeze."""
+        taken = self._next(frozen)
+        if taken is None:
+            return None
+        slots, columns = taken
+        first = self._first_slots(columns)
+        if first >= len(slots):
+            return taken
+        frozen.saved.append((slots[first:], [_part(c, slice(first, None)) for c in columns]))
+        return slots[:first], [_part(c, slice(first)) for c in columns]
+
+    def _first_slots(self, columns: Sequence[Column]) -> int:
+        """How many slots are enough for a slice: lists may have many elements each."""
+        pairs = zip(self.parts, columns, strict=True)
+        counts = [c for part, column in pairs if (c := part.elements(column)) is not None]
+        if not counts:
+            return len(columns[0][0])
+        ends = np.cumsum(np.sum(counts, axis=0))
+        return max(1, int(np.searchsorted(ends, SLICE_ELEMENTS, side="right")))
+
+    def _next(self, frozen: FrozenSlots) -> tuple[Slots, list[Column]] | None:
         slots = frozen.next_pending()
         if slots is not None:
             frozen.pending[slots] = False
@@ -216,7 +238,7 @@ class FrozenSlots:
         return np.concatenate([slots for slots, _ in taken]), [_joined(c) for c in columns]
 
 
-class _Lane:
+class Lane:
     """The values of one accumulator by slot, and which of them count."""
 
     __slots__ = ("_empty", "_valid", "_values")
@@ -230,7 +252,8 @@ class _Lane:
         """In place: nothing else refers to them, and large memory is moved without a copy."""
         before = len(self._values)
         self._values.resize(capacity, refcheck=False)
-        if self._empty is None or self._empty != 0:
+        # Several fields are zeros before their first row, as fresh memory is.
+        if self._values.dtype.names is None and (self._empty is None or self._empty != 0):
             self._values[before:].fill(self._empty)
         if self._valid is not None:
             self._valid.resize(capacity, refcheck=False)
@@ -244,6 +267,19 @@ class _Lane:
         self._values[slots] = values
         if self._valid is not None:
             self._valid[slots] = True if valid is None else valid
+
+    def clear(self, slots: Slots) -> None:
+        """As before their first row."""
+        empty = np.empty(len(slots), self._values.dtype)
+        empty.fill(self._empty)
+        self._values[slots] = empty
+        if self._valid is not None:
+            self._valid[slots] = False
+
+
+def _part(column: Column, rows: slice) -> Column:
+    values, valid = column
+    return values[rows], None if valid is None else valid[rows]
 
 
 def _joined(columns: Sequence[Column]) -> Column:

@@ -54,8 +54,8 @@ class HeapValues(HeapTable):
         self._row_bytes = 0
         self._has_deletions = False
 
-    def access(self, context: AnyContext) -> Access:
-        return heap_access(self, context)
+    def access(self, context: AnyContext, info: StateInfo | None = None) -> Access:
+        return heap_access(self, context, info or self.info)
 
     # ------------------------------------------------------------ reading and writing
 

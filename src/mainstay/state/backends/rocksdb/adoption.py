@@ -21,6 +21,7 @@ from mainstay.state.backends.rocksdb.checkpoint import (
     scan_checkpoint,
 )
 from mainstay.state.backends.rocksdb.disk import Disk
+from mainstay.state.backends.rocksdb.timers import CachedTimers
 from mainstay.state.keygroups import KeyGroupRange
 
 
@@ -45,7 +46,8 @@ class Adoption:
         found = Descriptor.read(start.storage, ref)
         whole = KeyGroupRange(found.first_group, found.last_group)
         named = KeyGroupRange(ref.first_group, ref.last_group)
-        return found if whole == named == self.groups and self._are_same(found) else None
+        is_same = whole == named == self.groups and self._are_same(found)
+        return found if is_same and self._are_in_order(found) else None
 
     def _is_checkpoint(self, ref: SegmentRef) -> bool:
         return ref.format == self.disk.format
@@ -56,9 +58,10 @@ class Adoption:
         free = max(stored.values(), default=-1) + 1
         for name, table in self.tables.items():
             if name in stored:
-                table.rows.number = stored[name]
+                table.renumber(stored[name])
             else:
-                table.rows.number, free = free, free + 1
+                table.renumber(free)
+                free += 1
 
     def copied(
         self, storage: Storage, ref: SegmentRef, generation: int
@@ -80,13 +83,21 @@ class Adoption:
         names = {state.number: state.name for state in descriptor.states}
         for chunk in scan_checkpoint(storage, ref, descriptor, self.disk):
             for number, rows in by_state(chunk).items():
-                if names[number] in self.tables:
+                if names.get(number) in self.tables:
                     yield self.tables[names[number]].copied(rows, generation)
 
     def _are_same(self, found: Descriptor) -> bool:
         """Whether the rows of a checkpoint mean what the rows here mean."""
         return found.key_type == self.key_type and all(
-            replace(state, number=0) == StoredState.of(self.tables[state.name].info, 0)
+            replace(state, number=0, has_order=False)
+            == StoredState.of(self.tables[state.name].info, 0)
             for state in found.states
             if state.name in self.tables
+        )
+
+    def _are_in_order(self, found: Descriptor) -> bool:
+        """Whether just those states are timers, with rows for their order, that are so here."""
+        return all(
+            state.has_order == isinstance(self.tables.get(state.name), CachedTimers)
+            for state in found.states
         )

@@ -22,7 +22,7 @@ from mainstay.snapshot.checked import reference
 from mainstay.snapshot.manifest import SegmentRef
 from mainstay.snapshot.statefile import StateTable
 from mainstay.snapshot.storage import Storage
-from mainstay.state.backends.cached.shapes import TABLES
+from mainstay.state.backends.cached.dropping import pairs_among, row_keys_in, with_deletions
 from mainstay.state.backends.cached.writing import write_rows
 from mainstay.state.backends.contract import Base, Frozen, Place, Restore, Work
 from mainstay.state.backends.over_tables import BackendOverTables
@@ -37,9 +37,9 @@ from mainstay.state.backends.rocksdb.checkpoint import (
 )
 from mainstay.state.backends.rocksdb.disk import Database, Disk, LocalCheckpoint
 from mainstay.state.backends.rocksdb.generations import Generation, Generations
+from mainstay.state.backends.rocksdb.shapes import tables_of
+from mainstay.state.backends.rocksdb.timers import CachedTimers
 from mainstay.state.backends.tables import Tables
-from mainstay.state.stored_key import StoredKey
-from mainstay.state.ttl import stored_info
 
 _ACTIVE = 0.15
 _WAITING = 0.35
@@ -58,12 +58,7 @@ class RocksBackend(BackendOverTables):
     """The keyed state of one subtask of one operator, in a database of its own."""
 
     def __init__(self, place: Place, disk: Disk) -> None:
-        tables = {
-            info.name: TABLES[info.kind.shape](
-                info, StoredKey.of(place.key, info.namespace), number, place.max_parallelism
-            )
-            for number, info in enumerate(map(stored_info, place.states))
-        }
+        tables = tables_of(place)
         super().__init__(
             Tables(place.states, place.key, place.max_parallelism, place.context, tables)
         )
@@ -200,7 +195,10 @@ class RocksBackend(BackendOverTables):
         """Write a segment into the database. Runs in the background."""
         database = self._opened()
         for rows in generation.tables or ():
-            write_rows(database, self.tables[rows.name], rows, generation.number)
+            table = self.tables[rows.name]
+            if rows.drops:
+                rows = with_deletions(table, rows, table.gone_in(generation.number))
+            write_rows(database, table, rows, generation.number)
 
     def absorbed(self, generation: Generation) -> None:
         """The database has it: its changes need not be kept in memory any longer."""
@@ -229,7 +227,10 @@ class RocksBackend(BackendOverTables):
             self.groups.first,
             self.groups.last,
             checkpoint.generation,
-            tuple(StoredState.of(t.info, t.rows.number) for t in self.tables.values()),
+            tuple(
+                StoredState.of(t.info, t.rows.number, has_order=isinstance(t, CachedTimers))
+                for t in self.tables.values()
+            ),
             {name: file.path for name, file in files.items()},
             {name: each for name, each in groups.items() if name in files},
         )
@@ -286,8 +287,10 @@ class RocksBackend(BackendOverTables):
                 continue
             for rows in start.read(ref):
                 if rows.name in self.tables:
-                    write_rows(database, self.tables[rows.name], rows, self.generations.last)
+                    self._write_stored(rows)
         self._attach()
+        for table in self.tables.values():
+            table.restored()
         return []
 
     def _open_stored(self, storage: Storage, ref: SegmentRef, found: Descriptor) -> None:
@@ -295,12 +298,20 @@ class RocksBackend(BackendOverTables):
         self._files.adopt(found, ref)
         self.generations.last = found.generation
 
+    def _write_stored(self, rows: StateTable) -> None:
+        """Write rows of a stored segment into the database."""
+        database, table = self._opened(), self.tables[rows.name]
+        if rows.drops:
+            row_keys = row_keys_in(table, database, rows.drops)
+            rows = with_deletions(table, rows, pairs_among(table, row_keys, rows.drops))
+        write_rows(database, table, rows, self.generations.last)
+
     def mark_all_changed(self) -> None:
         """A base stands for everything already: see ``base``."""
 
     def apply(self, rows: StateTable) -> Iterator[None]:
         """Apply stored rows in order, without making them changes again."""
-        write_rows(self._opened(), self.tables[rows.name], rows, self.generations.last)
+        self._write_stored(rows)
         self.tables[rows.name].forget()
         self._attach()
         yield

@@ -39,10 +39,11 @@ from mainstay.state.operations import columns_of
 from mainstay.state.stored_key import StoredKey
 from mainstay.state.ttl import type_named
 
-CHECKPOINT_FORMAT = 3
+CHECKPOINT_FORMAT = 4
+NAMESPACES_FORMAT = 3
 GROUPS_FORMAT = 2
 """Since format 2 a descriptor says which key-groups a file has rows of. Format 3 is written where
-some state has a namespace."""
+some state has a namespace, and format 4 where there are rows for the order of timers."""
 
 PathOf = Callable[[str], str]
 """The path in storage for the name of a file."""
@@ -58,13 +59,16 @@ class StoredState:
     value_type: str
     map_key_type: str | None
     namespace_type: str | None = None
+    has_order: bool = False
+    """Whether there are rows beside its own that put it in order, see ``timer_rows``."""
 
     @staticmethod
-    def of(info: StateInfo, number: int) -> StoredState:
+    def of(info: StateInfo, number: int, *, has_order: bool = False) -> StoredState:
         map_key = None if info.map_key is None else info.map_key.ddl
         namespace = None if info.namespace is None else info.namespace.ddl
         stored_as = info.kind.stored_as
-        return StoredState(number, info.name, stored_as, info.value.ddl, map_key, namespace)
+        types = info.value.ddl, map_key, namespace
+        return StoredState(number, info.name, stored_as, *types, has_order)
 
     def info(self) -> StateInfo:
         map_key = None if self.map_key_type is None else type_named(self.map_key_type)
@@ -73,10 +77,12 @@ class StoredState:
         return StateInfo(self.name, kind, value, map_key, namespace=namespace)
 
     def document(self) -> dict[str, Any]:
-        """What is stored of it. Versions that knew no namespace find none."""
+        """What is stored of it. Versions that knew no namespace find none, nor an order."""
         found = asdict(self)
         if self.namespace_type is None:
             del found["namespace_type"]
+        if not self.has_order:
+            del found["has_order"]
         return found
 
 
@@ -94,14 +100,16 @@ class Descriptor:
     """From which to which key-group a file has rows, as far as it is known."""
 
     def to_bytes(self) -> bytes:
-        has_namespaces = any(state.namespace_type is not None for state in self.states)
         states = [state.document() for state in self.states]
-        document = {
-            "format": CHECKPOINT_FORMAT if has_namespaces else GROUPS_FORMAT,
-            **asdict(self),
-            "states": states,
-        }
+        document = {**asdict(self), "format": self._format(), "states": states}
         return json.dumps(document, sort_keys=True).encode()
+
+    def _format(self) -> int:
+        """The oldest format that says all of it, so that older versions read what they can."""
+        if any(state.has_order for state in self.states):
+            return CHECKPOINT_FORMAT
+        has_namespaces = any(state.namespace_type is not None for state in self.states)
+        return NAMESPACES_FORMAT if has_namespaces else GROUPS_FORMAT
 
     @staticmethod
     def read(storage: Storage, ref: SegmentRef) -> Descriptor:
@@ -215,6 +223,8 @@ def read_checkpoint(
     parts: dict[int, list[tuple[pa.RecordBatch, Any]]] = {number: [] for number in tables}
     for chunk in scan_checkpoint(storage, ref, descriptor, disk or RocksDisk(RocksSettings())):
         for number, rows in by_state(chunk).items():
+            if number not in infos:
+                continue
             schema = columns_of(infos[number], key)
             batch = keys[number].batch(read_rows(tables[number], rows), schema)
             groups = np.array([PREFIX.unpack_from(row_key)[0] for row_key, _ in rows], np.uint16)

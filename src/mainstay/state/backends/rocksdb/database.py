@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import shutil
 import weakref
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -72,15 +73,36 @@ class RocksDatabase:
             ) from error
         self._write_options = self._library.WriteOptions()
         self._write_options.disable_wal = True
+        # Lists, because one step adds to them or takes from them, whichever thread it is on.
+        self._users: list[None] = []
+        self._to_shut = [self._db]
+        self._is_closing = False
         # A database that is dropped without being closed leaves no files behind either.
         self._removal = weakref.finalize(self, shutil.rmtree, path, ignore_errors=True)
 
+    @contextmanager
+    def _in_use(self) -> Iterator[None]:
+        """Keep it open meanwhile: it is used in the background, too, and closed in between it
+        would be of no use to that."""
+        self._users.append(None)
+        try:
+            yield
+        finally:
+            self._users.pop()
+            if self._is_closing:
+                self._shut_if_unused()
+
     def get_many(self, row_keys: Sequence[bytes]) -> list[bytes | None]:
-        found: list[bytes | None] = self._db.get(list(row_keys))
+        with self._in_use():
+            found: list[bytes | None] = self._db.get(list(row_keys))
         return found
 
     def write(self, changes: Iterable[Change]) -> None:
         """Write rows, a batch at a time."""
+        with self._in_use():
+            self._write(changes)
+
+    def _write(self, changes: Iterable[Change]) -> None:
         left = iter(changes)
         while some := list(islice(left, _BATCH_ROWS)):
             batch = self._library.WriteBatch(raw_mode=True)
@@ -102,6 +124,10 @@ class RocksDatabase:
         del options
 
     def checkpoint(self) -> LinkedCheckpoint:
+        with self._in_use():
+            return self._linked()
+
+    def _linked(self) -> LinkedCheckpoint:
         directory = new_directory(self._checkpoints, "checkpoint") / "files"
         self._db.flush()
         self._library.Checkpoint(self._db).create_checkpoint(str(directory))
@@ -114,8 +140,19 @@ class RocksDatabase:
         return LinkedCheckpoint(directory, rows, ranges)
 
     def close(self) -> None:
-        """Close it and remove its files. Nothing may use it any more."""
-        self._db.close()
+        """Close it and remove its files; what still uses it in the background does so in the end.
+        Nothing may begin to use it any more."""
+        self._is_closing = True
+        self._shut_if_unused()
+
+    def _shut_if_unused(self) -> None:
+        if self._users:
+            return
+        try:
+            database = self._to_shut.pop()
+        except IndexError:
+            return  # the other of the two that found it unused was quicker
+        database.close()
         self._removal()
 
 

@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mainstay.state.accumulating import dtype_of
 from mainstay.state.grouping import Grouper, Words, is_word, scattered, words_of
+from mainstay.state.partials import dtype_of
 from mainstay.state.stored_key import PairType
 from mainstay.state.values import ValueType
 
@@ -110,17 +110,21 @@ class PairSlots:
 
 
 class WordSlots:
-    """Slots of keys that are whole numbers underneath, and of null."""
+    """Slots of keys that are whole numbers underneath, and of null.
 
-    def __init__(self, key: ValueType) -> None:
+    ``capacity`` is how many keys there is room for at first.
+    """
+
+    def __init__(self, key: ValueType, capacity: int = _FIRST_CAPACITY) -> None:
         self._key = key
-        self._words = np.empty(_FIRST_CAPACITY, np.int64)
+        self._smallest_window = min(capacity, _SMALLEST_WINDOW)
+        self._words = np.empty(capacity, np.int64)
         self._count = 0
         self._null: int | None = None
         self._low = 0
         # One more than the slot, so that fresh memory is an empty window.
         self._window = np.zeros(0, np.int32)
-        self._table = _Table(_FIRST_CAPACITY)
+        self._table = _Table(capacity)
         self._next: _Table | None = None
         self._moved = self._to_move = 0
 
@@ -222,7 +226,8 @@ class WordSlots:
             low = min(low, self._low)
             high = max(high, self._low + len(self._window) - 1)
         size = high - low + 1
-        if size <= len(self._window) or size > _WINDOW_PER_KEY * self._count + _SMALLEST_WINDOW:
+        most = _WINDOW_PER_KEY * self._count + self._smallest_window
+        if size <= len(self._window) or size > most:
             return
         # Room on the side on which it grew, since the next keys are likely to come there. The
         # whole of it must stay within the numbers there are.
