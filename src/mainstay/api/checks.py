@@ -7,7 +7,8 @@ operator and says what to write instead. ``where`` is the operator as messages n
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -15,12 +16,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mainstay.api.functions import Function
+from mainstay.api.timing import with_timers
 from mainstay.errors import GraphError, SchemaError
+from mainstay.runtime.side_output import SideOutput, sides_of
+from mainstay.runtime.spec import SideSpec
 from mainstay.schema import format_schema, to_schema, to_type
-from mainstay.state.declaration import StateDeclaration, declarations_of
+from mainstay.state.declaration import StateDeclaration
+from mainstay.state.declared_states import declarations_of
 from mainstay.state.hashing import hash_columns
-from mainstay.state.info import StateInfo
+from mainstay.state.info import StateInfo, checked_queryable
+from mainstay.state.kinds import BROADCAST_MAP
 
+TIMER_HOOKS = {"on_timer": 2, "on_timers": 3}
+"""What is called when a timer is due, and with how many arguments."""
 _COUNTS = {1: "one argument: lambda row: ...", 2: "two: lambda one, other: ..."}
 
 
@@ -47,7 +55,14 @@ def checked_key_type(declared: Any, where: str) -> pa.DataType:
     return arrow
 
 
-def check_callable(function: Any, where: str, *, rows: int = 1, may_yield: bool = False) -> None:
+def check_callable(
+    function: Any,
+    where: str,
+    *,
+    rows: int = 1,
+    may_yield: bool = False,
+    may_await: bool = False,
+) -> None:
     """A function of a row, of two rows or of a batch: callable, without state, of that arity."""
     if isinstance(function, Function) or _is_class(function, Function):
         raise GraphError(
@@ -61,12 +76,25 @@ def check_callable(function: Any, where: str, *, rows: int = 1, may_yield: bool 
             f"{where}: {_name(function)} declares state ({', '.join(names)}), which a plain "
             "function cannot have. Make it a KeyedProcess or a Process and call process(...)."
         )
+    if names := [side.name for side in sides_of(function)]:
+        raise GraphError(
+            f"{where}: {_name(function)} declares side outputs ({', '.join(names)}), which a plain "
+            "function cannot have. Make it a KeyedProcess or a Process and call process(...)."
+        )
     if not may_yield and inspect.isgeneratorfunction(_body(function)):
         raise GraphError(
             f"{where}: {_name(function)} yields, but must return one value. Use flat_map(...) for "
             "any number of rows."
         )
-    _check_call(function, rows, where, f"a function of {_COUNTS[rows]}")
+    expected = f"a function of {_COUNTS[rows]}"
+    _check_call(function, rows, where, expected, may_await=may_await)
+
+
+def check_arguments(function: Any, arguments: int, where: str, expected: str) -> None:
+    """A plain function of so many arguments, which may yield what it emits."""
+    if not callable(function):
+        raise GraphError(f"{where} needs {expected}, not {function!r}.")
+    _check_call(function, arguments, where, expected)
 
 
 def check_filter(condition: pc.Expression, schema: pa.Schema, where: str) -> None:
@@ -82,7 +110,12 @@ def check_filter(condition: pc.Expression, schema: pa.Schema, where: str) -> Non
 
 
 def check_process(
-    function: Any, cls: type[Function], methods: tuple[str, ...], where: str, hint: str
+    function: Any,
+    cls: type[Function],
+    methods: tuple[str, ...],
+    where: str,
+    hint: str,
+    arguments: int = 2,
 ) -> None:
     """An instance of the right class, with the methods that it must have."""
     if isinstance(function, type):
@@ -97,19 +130,30 @@ def check_process(
             f"{plain if inspect.isroutine(function) else ''}"
         )
     for name in methods:
-        if getattr(type(function), name) is getattr(cls, name):
+        if getattr(type(function), name, None) is getattr(cls, name, None):
             raise GraphError(
                 f"{where}: class {_name(function)} has no method {name}. Write "
-                f"def {name}{_parameters(getattr(cls, name))}: ..."
+                f"{_definition(cls, name)}: ..."
             )
-    hooks = dict.fromkeys(methods, 2) | {"open": 1, "on_snapshot_complete": 1, "close": 0}
-    for name, arguments in hooks.items():
-        expected = f"def {name}{_parameters(getattr(cls, name))}"
-        _check_call(getattr(function, name), arguments, where, expected)
+    hooks = dict.fromkeys(methods, arguments) | {"open": 1, "close": 0}
+    hooks |= dict.fromkeys(("on_snapshot", "on_snapshot_aborted", "on_snapshot_complete"), 1)
+    hooks |= {name: count for name, count in TIMER_HOOKS.items() if hasattr(cls, name)}
+    for name, given in hooks.items():
+        _check_call(getattr(function, name), given, where, _definition(cls, name))
 
 
-def checked_states(function: Any, where: str, *, keyed_allowed: bool) -> tuple[StateInfo, ...]:
-    """The states that a function declares, if its stream can have them."""
+def checked_states(
+    function: Any,
+    where: str,
+    *,
+    keyed_allowed: bool,
+    queryable: bool = True,
+    broadcast: Sequence[str] = (),
+) -> tuple[StateInfo, ...]:
+    """The states that a function declares, if its stream can have them.
+
+    ``broadcast`` are the inputs whose rows go to every subtask.
+    """
     for name, value in _fields(function).items():
         if isinstance(value, StateDeclaration):
             raise GraphError(
@@ -124,14 +168,67 @@ def checked_states(function: Any, where: str, *, keyed_allowed: bool) -> tuple[S
             f"{where} declares keyed state ({', '.join(keyed)}) but its stream has no key. Call "
             "key_by(...) first, or declare an OperatorListState."
         )
-    return states
+    _check_broadcast(states, where, broadcast)
+    timed = with_timers(function, states, where, keyed_allowed=keyed_allowed)
+    return asked_about(timed, where, queryable=queryable)
 
 
-def _check_call(function: Callable[..., Any], arguments: int, where: str, expected: str) -> None:
+def _check_broadcast(states: tuple[StateInfo, ...], where: str, inputs: Sequence[str]) -> None:
+    names = [info.name for info in states if info.kind == BROADCAST_MAP]
+    if names and not inputs:
+        raise GraphError(
+            f"{where} declares broadcast state ({', '.join(names)}), which only the rows of a "
+            "broadcast input may change, and has no such input. Connect one, "
+            "stream.connect(rules.broadcast()), or declare another kind of state."
+        )
+
+
+def checked_sides(function: Any, where: str) -> tuple[SideSpec, ...]:
+    """The side outputs that a function declares."""
+    for name, value in _fields(function).items():
+        if isinstance(value, SideOutput):
+            raise GraphError(
+                f"{where}: self.{name} is a SideOutput made by an instance. Side outputs are "
+                "declared in the body of the class, where they are known before the job runs: "
+                f"class {type(function).__name__}: {name} = {value!r}."
+            )
+    sides = sides_of(function)
+    for side in sides:
+        if hasattr(_base_class(function), side.name):
+            raise GraphError(
+                f"{where}: {side.name} is a SideOutput, in the place of the method "
+                f"{side.name}(...) of {_base(function)}. Call it another name."
+            )
+    return sides
+
+
+def asked_about(
+    states: tuple[StateInfo, ...], where: str, *, queryable: bool
+) -> tuple[StateInfo, ...]:
+    """The states of an operator; with ``queryable=False`` nobody is told what they hold."""
+    if checked_queryable(queryable, where):
+        return states
+    return tuple(replace(info, queryable=False) for info in states)
+
+
+def is_async(function: Any) -> bool:
+    """Whether a call of a function gives a coroutine, and does not block."""
+    return inspect.iscoroutinefunction(_body(function))
+
+
+def _check_call(
+    function: Callable[..., Any],
+    arguments: int,
+    where: str,
+    expected: str,
+    *,
+    may_await: bool = False,
+) -> None:
     """Whether a function can be called with this many arguments, and gives its value at once."""
     body = _body(function)
-    if inspect.iscoroutinefunction(body) or inspect.isasyncgenfunction(body):
-        raise GraphError(f"{where}: {_name(function)} is async; write an ordinary def.")
+    if inspect.isasyncgenfunction(body) or (is_async(function) and not may_await):
+        hint = "" if may_await else ", or call map_async(...)"
+        raise GraphError(f"{where}: {_name(function)} is async; write an ordinary def{hint}.")
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):  # some built-in functions have none
@@ -166,13 +263,21 @@ def _is_class(function: Any, base: type) -> bool:
 
 
 def _base(function: Any) -> str:
+    return _base_class(function).__name__
+
+
+def _base_class(function: Any) -> type:
+    """The class of this package that a function is a subclass of."""
     cls = function if isinstance(function, type) else type(function)
-    return next(base.__name__ for base in cls.__mro__ if base.__module__ == Function.__module__)
+    return next(base for base in cls.__mro__ if base.__module__ == Function.__module__)
 
 
 def _name(function: Any) -> str:
     return str(getattr(function, "__name__", type(function).__name__))
 
 
-def _parameters(method: Callable[..., Any]) -> str:
-    return f"({', '.join(inspect.signature(method).parameters)})"
+def _definition(cls: type, name: str) -> str:
+    """How a method of a class is written; those that inputs name are written alike."""
+    method = getattr(cls, name, None)
+    parameters = ["self", "row", "ctx"] if method is None else inspect.signature(method).parameters
+    return f"def {name}({', '.join(parameters)})"

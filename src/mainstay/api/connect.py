@@ -2,92 +2,113 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
-from mainstay.api.checks import check_process, checked_schema, checked_states
-from mainstay.api.functions import CoKeyedProcess
+from mainstay.api.checks import check_process
+from mainstay.api.connecting import (
+    added_operator,
+    in_names_of,
+    is_broadcast,
+    not_keyed_alike,
+)
+from mainstay.api.functions import CoKeyedProcess, CoProcess
 from mainstay.api.graph import named
+from mainstay.api.settings import Settings
 from mainstay.errors import GraphError
 from mainstay.own_frames import with_own_frames
-from mainstay.plan import nodes
-from mainstay.plan.logical import Input
-from mainstay.runtime.spec import Broadcast, HashByKey, KeySpec
+from mainstay.runtime.own_states import HELD, HELD_BY_KEY
+from mainstay.runtime.spec import KeySpec
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from mainstay.api.stream import Stream
 
 
 @with_own_frames
 class ConnectedStreams:
-    """Two streams that feed one function: both keyed alike, or the right one broadcast."""
+    """Two streams that feed one function: both keyed alike, neither keyed, or the right one
+    broadcast."""
 
-    def __init__(self, left: Stream, right: Stream) -> None:
+    def __init__(self, left: Stream, right: Stream, *, wait_for_right: bool = False) -> None:
         self._left = left
         self._right = right
         self._right_key = self._checked_right_key()
+        self._waits = wait_for_right
+        if wait_for_right:
+            self._check_right_ends()
+
+    def _check_right_ends(self) -> None:
+        """Refuse to wait for what never ends."""
+        endless = endless_source(self._right)
+        if endless is not None:
+            raise GraphError(
+                f"connect(..., wait_for_right=True): the source {endless!r} of the right side has "
+                "no end, so left rows would wait for ever. Give it one, or leave wait_for_right "
+                "out."
+            )
 
     def _checked_right_key(self) -> KeySpec | None:
         """The right key in the names of the left: what shares state must look the same."""
         left, right = self._left, self._right
         if left.key is not None and right.key is not None:
-            if _types(left.key) != _types(right.key):
-                raise GraphError(
-                    f"connect() of streams with different key types: {left._where()} is keyed by "
-                    f"{left.key.type.ddl}, {right._where()} by {right.key.type.ddl}. Key both by "
-                    "the same types."
-                )
-            return replace(right.key, type=left.key.type)
+            return in_names_of(left, right)
         if right.key is not None:
             raise GraphError(
                 f"connect(): only the right side ({right._where()}) is keyed. Key both sides, or "
                 "let the keyed one be the left and broadcast the other."
             )
-        if any(not isinstance(how, Broadcast) for _, how in right._origins):
-            raise GraphError(
-                f"connect(): the right side ({right._where()}) must be keyed like the left one, "
-                "or broadcast: connect(rules.broadcast())."
-            )
+        if left.key is not None and not is_broadcast(right):
+            raise not_keyed_alike(f"the right side ({right._where()})", "the left one")
         return None
 
     def process(
         self,
-        function: CoKeyedProcess,
+        function: CoKeyedProcess | CoProcess,
         schema: Any = None,
         *,
-        uid: str | None = None,
-        parallelism: int | None = None,
+        queryable: bool = True,
+        **settings: Unpack[Settings],
     ) -> Stream:
-        """A :class:`CoKeyedProcess` function."""
+        """A :class:`CoKeyedProcess` function, or where neither input is keyed a
+        :class:`CoProcess`."""
         left, right = self._left, self._right
-        where = named(uid, "connect", after=f"{left._where()} and {right._where()}")
-        methods = ("process_left", "process_right")
-        check_process(function, CoKeyedProcess, methods, where, "Subclass CoKeyedProcess.")
-        out = checked_schema(schema, where)
-        states = checked_states(function, where, keyed_allowed=left.key is not None)
-        keys, schemas = (left.key, self._right_key), (left._carried, right._carried)
-        operator = left._builder.add(
-            "connect",
-            nodes.CoKeyed(function, keys, schemas),
-            out,
-            uid=uid,
-            inputs=left._inputs(0) + self._right_inputs(),
-            parallelism=parallelism,
-            states=states,
-            key=left.key,
+        where = named(settings.get("uid"), "connect", after=f"{left._where()} and {right._where()}")
+        self._check_function(function, where)
+        streams = {"left": left, "right": right}
+        keys = {"left": left.key, "right": self._right_key}
+        waiting = HELD if left.key is None else HELD_BY_KEY
+        return added_operator(
+            streams,
+            keys,
+            function,
+            schema,
+            where,
+            settings,
+            queryable=queryable,
+            waiting=waiting if self._waits else None,
         )
-        return left._emitted_by(operator)
 
-    def _right_inputs(self) -> tuple[Input, ...]:
-        inputs = self._right._inputs(1)
-        if self._right_key is None:
-            return inputs
-        return tuple(replace(given, partitioning=HashByKey(self._right_key)) for given in inputs)
+    def _check_function(self, function: Any, where: str) -> None:
+        """Without a key a ``CoProcess``; a ``CoKeyedProcess`` beside a broadcast input, too."""
+        cls: type[CoKeyedProcess | CoProcess] = CoKeyedProcess
+        if self._left.key is None:
+            may_be_keyed = is_broadcast(self._right) and isinstance(function, CoKeyedProcess)
+            cls = CoKeyedProcess if may_be_keyed else CoProcess
+        hint = f"Subclass {cls.__name__}" + ("." if cls is CoKeyedProcess else ": it has no key.")
+        check_process(function, cls, ("process_left", "process_right"), where, hint)
 
 
-def _types(key: KeySpec) -> list[pa.DataType]:
-    """The types of a key's columns, whatever the columns are called."""
-    arrow = key.type.arrow
-    return [arrow] if len(key.columns) == 1 else [field.type for field in arrow]
+def endless_source(stream: Stream) -> str | None:
+    """The uid of a source before a stream that has no end; None if all have one."""
+    operators = stream._builder.operators
+    left, seen = [each.upstream for each in stream._origins], set[int]()
+    while left:
+        operator = operators[left.pop()]
+        if operator.id in seen:
+            continue
+        seen.add(operator.id)
+        left += [each.upstream for each in operator.inputs]
+        if operator.source is not None and not operator.source.bounded:
+            return operator.uid
+    return None

@@ -20,36 +20,38 @@ import pyarrow as pa
 from mainstay.api.availability import HighAvailability
 from mainstay.api.backends import HEAP, RocksDB, backend_settings
 from mainstay.api.checks import checked_schema, described
+from mainstay.api.connected_inputs import ConnectedInputs, checked_streams
+from mainstay.api.connector_states import refuse_states
 from mainstay.api.data_sources import as_source
 from mainstay.api.graph import GraphBuilder, named
 from mainstay.api.job import Job
 from mainstay.api.options import Restart, Snapshots
+from mainstay.api.otlp import Otlp, exporter_of, otlp_of
+from mainstay.api.overrides import PROCESSES, Given, current, overridden
+from mainstay.api.restoring import restore_options
 from mainstay.api.running import check_free, take
 from mainstay.api.source_stream import SourceStream
 from mainstay.api.stream import Stream
+from mainstay.api.ui import Ui, opened, ui_of
 from mainstay.api.watermark import Watermark
 from mainstay.errors import GraphError, RestoreError
-from mainstay.masking import masked, refuse_login, shown_settings
+from mainstay.masking import masked, shown_settings
 from mainstay.own_frames import with_settings
 from mainstay.plan import nodes
 from mainstay.plan.check import check_graph, check_no_pickles, check_settings, check_shape
 from mainstay.plan.explain import explain
-from mainstay.plan.logical import LogicalGraph
+from mainstay.plan.logical import Input, LogicalGraph
 from mainstay.plan.physical import expand
 from mainstay.plan.planning import chained, plan_of
 from mainstay.quantities import whole_number
 from mainstay.runtime.connector import Source
 from mainstay.runtime.coordinator.origin import place_of
-from mainstay.runtime.options import RestoreOptions
-from mainstay.runtime.own_states import SPLITS
+from mainstay.runtime.own_states import SPLITS, TOLD
 from mainstay.runtime.spec import Forward, JobSpec
-from mainstay.snapshot.storage import absolute
-from mainstay.spelling import did_you_mean
 
 Setting = TypeVar("Setting")
 
 
-_STARTS = ("new", "latest", "latest-or-new")
 EMBEDDED = "embedded"
 """In the place of a Spark session: run the job in this process, without Spark."""
 
@@ -73,8 +75,12 @@ class Environment:
         allow_dropped: Sequence[str] = (),
         state: str | RocksDB = HEAP,
         allow_pickle: bool = True,
+        ui: Ui | bool | None = None,
+        otlp: Otlp | None = None,
     ) -> None:
-        self.spark = _checked_spark(spark)
+        given = overridden(Given(spark, parallelism, snapshots, restore, ui))
+        spark, parallelism, snapshots, restore, ui = given
+        self.spark = spark if spark is PROCESSES else _checked_spark(spark)
         self.parallelism = whole_number(parallelism, "parallelism")
         self.max_parallelism = whole_number(max_parallelism, "max_parallelism")
         self.mode = mode
@@ -83,11 +89,13 @@ class Environment:
         self.ha = _expected(ha, HighAvailability, "ha", 'HighAvailability(lease="10s")')
         if ha is not None and restore is None:
             restore = "latest-or-new"  # each of several drivers may be the first, or start again
-        self.restore = _restore_options(restore, allow_dropped, fall_back)
+        self.restore = restore_options(restore, allow_dropped, fall_back)
         self.state = state
         if not isinstance(allow_pickle, bool):
             raise GraphError(f"allow_pickle={allow_pickle!r} must be True or False.")
         self.allow_pickle = allow_pickle
+        self.ui = ui_of(ui)
+        self.otlp = otlp_of(otlp)
         self._backend = backend_settings(state)
         check_settings(mode, max_parallelism)
         self._builder = GraphBuilder(parallelism, max_parallelism)
@@ -104,6 +112,8 @@ class Environment:
             "restore": None if restore == "new" else restore,
             "ha": self.ha,
             "state": None if self.state == HEAP else self.state,
+            "ui": self.ui,
+            "otlp": self.otlp,
         }
         shown = [f"{name}={value!r}" for name, value in settings.items() if value is not None]
         if self.snapshots is not None:
@@ -137,20 +147,31 @@ class Environment:
                 f"{where}: the schema of {type(source).__name__} is {schema!r}. It must be a "
                 "pyarrow.Schema of Spark's types, as mainstay.schema.to_schema(...) gives it."
             )
+        refuse_states(source, where)
         source = self._builder.own(source)
         expected = _expected(watermark, Watermark, "watermark", 'Watermark("at", delay="5s")')
         time = None if expected is None else expected.spec(schema, where)
+        if time is not None and source.tells_time:
+            time = replace(time, from_rows=False)
         operator = self._builder.add(
             "source",
             nodes.Source(source, time),
             schema,
-            uid=uid,
-            parallelism=parallelism,
-            states=(SPLITS,),
+            {"uid": uid, "parallelism": parallelism},
+            states=(SPLITS,) if time is None else (SPLITS, TOLD),
         )
         if source.malformed_column is not None:
             return SourceStream(self._builder, operator, source.malformed_column)
-        return Stream(self._builder, schema, ((operator.id, Forward()),))
+        return Stream(self._builder, schema, (Input(operator.id, Forward()),))
+
+    def connect(self, **streams: Stream) -> ConnectedInputs:
+        """Several inputs for one function, each under a name: ``env.connect(orders=orders,
+        refunds=refunds, rules=rules.broadcast()).process(function, ...)``.
+
+        All are keyed by the same types, or none is; some may be broadcast instead. The function is
+        a :class:`MultiProcess` with a method for each name, such as ``process_orders``.
+        """
+        return ConnectedInputs(checked_streams(streams))
 
     def from_dataframe(
         self,
@@ -158,16 +179,22 @@ class Environment:
         *,
         uid: str,
         parallelism: int | None = None,
+        watermark: Watermark | None = None,
+        in_order: bool = False,
         allow_changed_query: bool = False,
     ) -> Stream:
         """A DataFrame of Spark as a stream, batch (bounded) or streaming (unbounded).
 
         Its rows go through an ingest log in the snapshot directory, which Spark writes exactly
         once: a batch DataFrame before the workers start, a streaming one while the job runs.
+        With a ``watermark``, event time moves behind each micro-batch, with the newest time of all
+        rows so far, as it does in Spark. No row of a batch DataFrame is late; event time comes to
+        its end with it. With ``in_order`` one subtask reads the micro-batches one after the other.
+
         A job that goes on with another query under the same uid is refused, because it would mix
         the rows of both; ``allow_changed_query`` allows it.
         """
-        if _is_embedded(self.spark):
+        if self.spark is PROCESSES or _is_embedded(self.spark):
             raise GraphError(
                 f"from_dataframe(uid={uid!r}) needs Spark, and this job runs without: leave out "
                 f"spark={EMBEDDED!r}, or read from one of mainstay.connectors."
@@ -177,8 +204,16 @@ class Environment:
         from mainstay.spark.ingest.dataframes import ingest_of
 
         directory = None if self.snapshots is None else os.fspath(self.snapshots.dir)
-        ingest = ingest_of(df, uid, directory, allow_changed_query=allow_changed_query)
-        stream = self.source(ingest.source, uid=uid, parallelism=parallelism)
+        _expected(watermark, Watermark, "watermark", 'Watermark("at", delay="5s")')
+        ingest = ingest_of(
+            df,
+            uid,
+            directory,
+            watermark=watermark,
+            in_order=in_order,
+            allow_changed_query=allow_changed_query,
+        )
+        stream = self.source(ingest.source, uid=uid, parallelism=parallelism, watermark=watermark)
         self._ingests.append(ingest)
         return stream
 
@@ -215,6 +250,7 @@ class Environment:
         """
         if not isinstance(name, str) or not name.strip():
             raise GraphError(f"start({name!r}): the name of a job is a text that is not empty.")
+        name = current().name or name
         graph = self.graph()
         spec = self._planned(graph)
         if self.snapshots is None:
@@ -238,14 +274,34 @@ class Environment:
             "scaling": _scaling(self.parallelism, plan_at),
             "election": _election(self.ha, name, os.fspath(self.snapshots.dir)),
         }
-        if _is_embedded(self.spark):
-            from mainstay.drive.embedded import start_embedded
-
-            job: Any = start_embedded(name, spec, **settings)
-        else:
-            job = _start_on_spark(name, spec, self.spark, {**settings, "ingests": self._ingests})
+        # First of all: where its port is taken, nothing is to be started.
+        server = None if self.ui is None else opened(self.ui)
+        exporter = None if self.otlp is None else exporter_of(self.otlp)
+        try:
+            job = self._started(name, spec, settings)
+        except BaseException:
+            if server is not None:
+                server.close()
+            raise
+        if server is not None:
+            server.serve(job, os.fspath(self.snapshots.dir))
+        if exporter is not None:
+            exporter.export(job, os.fspath(self.snapshots.dir))
         take(self.snapshots.dir, job)
+        current().started(self, job)
         return job  # type: ignore[no-any-return]
+
+    def _started(self, name: str, spec: JobSpec, settings: dict[str, Any]) -> Any:
+        if self.spark is PROCESSES:
+            from mainstay.drive.processes import start_in_processes
+
+            return start_in_processes(name, spec, **settings)
+        if not _is_embedded(self.spark):
+            further = {**settings, "ingests": self._ingests, "master": current().spark_master}
+            return _start_on_spark(name, spec, self.spark, further)
+        from mainstay.drive.embedded import start_embedded
+
+        return start_embedded(name, spec, **settings)
 
     def _check_shared(self) -> None:
         """Refuse what several drivers of one job cannot have."""
@@ -254,7 +310,8 @@ class Environment:
             raise GraphError(
                 f"ha=: the DataFrames of {uids} are read by queries of this driver's own session, "
                 "which no other driver can go on with. Read the data from one of "
-                "mainstay.connectors, or leave out ha=."
+                "mainstay.connectors; or leave out ha=, and have a supervisor start the program "
+                'again with restore="latest-or-new", which goes on from the ingest logs.'
             )
 
     def _check_origin(self) -> None:
@@ -331,37 +388,3 @@ def _election(ha: HighAvailability | None, name: str, directory: str) -> Any:
     from mainstay.drive.electing import election_of
 
     return election_of(ha, name, directory)
-
-
-def _origin_of(restore: Any) -> str | None:
-    """The place that is meant, where a path or URL was given and not one of the words."""
-    if isinstance(restore, os.PathLike):
-        restore = os.fspath(restore)
-    if not isinstance(restore, str) or restore in _STARTS:
-        return None
-    if "://" in restore:
-        return restore
-    is_path = any(mark and mark in restore for mark in ("/", os.sep, os.altsep, "~"))
-    # Absolute, because workers may be started in another directory.
-    return absolute(restore) if is_path else None
-
-
-def _restore_options(restore: Any, allow_dropped: Any, fall_back: bool) -> RestoreOptions:
-    origin = _origin_of(restore)
-    refuse_login(origin or "", GraphError)
-    start = "new" if restore is None or origin is not None else restore
-    is_epoch = isinstance(start, int) and not isinstance(start, bool) and start > 0
-    if not is_epoch and start not in _STARTS:
-        raise GraphError(
-            f'restore={restore!r} is unknown. Use "latest", "latest-or-new", the number of an '
-            'epoch, the path of a savepoint ("./folder"), or leave it out to start fresh.'
-            f"{did_you_mean(restore, _STARTS)}"
-        )
-    is_list = isinstance(allow_dropped, list | tuple | set | frozenset)
-    if not is_list or not all(isinstance(name, str) and "." in name for name in allow_dropped):
-        raise GraphError(
-            f"allow_dropped={allow_dropped!r} must be a list of names, each an operator and a "
-            'state, and for a field of its values that, too: allow_dropped=["totals.total", '
-            '"totals.last.note"].'
-        )
-    return RestoreOptions(start, frozenset(allow_dropped), fall_back, origin)

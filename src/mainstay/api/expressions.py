@@ -16,6 +16,7 @@ names and types are checked.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -23,8 +24,8 @@ import pyarrow.compute as pc
 
 from mainstay.api.graph import column_number
 from mainstay.errors import GraphError, MainstayError
-from mainstay.runtime.operators.expressions import evaluated
 from mainstay.schema import array_of, format_schema, to_type
+from mainstay.schema.evaluation import evaluated
 
 Arrow: TypeAlias = Any
 """An expression of Arrow, which has no types of its own that could be checked."""
@@ -204,6 +205,16 @@ class Column:
         text = f"CAST({self._text} AS {to})"
         return Column(text, lambda bound: _converted(self._bind(bound), arrow, bound))
 
+    # ------------------------------------------------------------ order
+
+    def asc(self) -> Order:
+        """As what rows are put in order by: the least value first."""
+        return Order(self, True)
+
+    def desc(self) -> Order:
+        """As what rows are put in order by: the greatest value first."""
+        return Order(self, False)
+
     # ------------------------------------------------------------ meeting a stream
 
     def _unary(self, text: str, function: Callable[[Arrow], Arrow]) -> Column:
@@ -220,6 +231,17 @@ class Column:
                 f"{where}: {self!r} cannot be evaluated on rows of {format_schema(schema)!r}: "
                 f"{error}. Convert a column with cast(...) where the types differ."
             ) from error
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Order:
+    """A column that rows are put in order by, with its direction."""
+
+    column: Column
+    is_ascending: bool
+
+    def __repr__(self) -> str:
+        return f"{self.column!r}.{'asc' if self.is_ascending else 'desc'}()"
 
 
 def col(name: str) -> Column:

@@ -5,19 +5,22 @@ from __future__ import annotations
 import pickle
 from collections import Counter
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import cloudpickle
 import pyarrow as pa
 
+from mainstay.api.settings import Settings
 from mainstay.errors import GraphError
 from mainstay.plan.logical import Input, LogicalGraph, LogicalOperator
 from mainstay.plan.nodes import Node
 from mainstay.quantities import whole_number
 from mainstay.runtime.connector import Sink, Source
-from mainstay.runtime.spec import KeySpec
+from mainstay.runtime.spec import Forward, KeySpec, SideSpec
 from mainstay.spelling import did_you_mean, one_of
 from mainstay.state.info import StateInfo
+from mainstay.state.keygroups import MAX_MAX_PARALLELISM as LIMIT
 
 Connector = TypeVar("Connector", bound=Source | Sink)
 
@@ -39,19 +42,22 @@ class GraphBuilder:
         name: str,
         node: Node,
         schema: pa.Schema | None,
+        settings: Settings,
         *,
-        uid: str | None,
         inputs: tuple[Input, ...] = (),
-        parallelism: int | None = None,
         states: tuple[StateInfo, ...] = (),
         key: KeySpec | None = None,
+        sides: tuple[SideSpec, ...] = (),
         beside: int | None = None,
     ) -> LogicalOperator:
         """Add an operator; one that is ``beside`` another has that one's parallelism."""
-        follows_job = parallelism is None
+        uid, parallelism = settings.get("uid"), settings.get("parallelism")
+        most, follows_job = settings.get("max_parallelism"), parallelism is None
         if beside is not None:
-            parallelism = self.operators[beside].parallelism
-            follows_job = self.operators[beside].follows_job
+            other = self.operators[beside]
+            parallelism, most = other.parallelism, other.max_parallelism
+            follows_job = other.follows_job
+        self.check_settings(settings, named(uid, name))
         operator = LogicalOperator(
             id=len(self.operators),
             uid=self._free_uid(name) if uid is None else self._checked_uid(uid, name),
@@ -59,11 +65,13 @@ class GraphBuilder:
             name=name,
             node=node,
             schema=schema,
-            parallelism=self.parallelism_of(parallelism, named(uid, name)),
-            inputs=inputs,
+            parallelism=self.parallelism if parallelism is None else parallelism,
+            max_parallelism=most,
+            inputs=inputs if settings.get("chain") is not False else _unchained(inputs),
             states=states,
             key=key,
             follows_job=follows_job,
+            sides=sides,
         )
         self.operators.append(operator)
         self._uids[operator.uid] = operator
@@ -76,25 +84,36 @@ class GraphBuilder:
         """
         return of_its_own(connector, [c for op in self.operators for c in (op.source, op.sink)])
 
-    def parallelism_of(self, given: int | None, where: str) -> int:
-        """The parallelism of an operator: its own, or that of the job."""
-        if given is None:
-            given = self.parallelism
-        number = whole_number(given, "parallelism", where=where)
-        if number > self.max_parallelism:
+    def check_settings(self, settings: Settings, where: str) -> None:
+        """Refuse settings that an operator cannot have."""
+        chain, most = settings.get("chain"), settings.get("max_parallelism")
+        if chain is not None and not isinstance(chain, bool):
             raise GraphError(
-                f"{where}: parallelism={number} is more than max_parallelism="
-                f"{self.max_parallelism}. Lower it, or set a higher max_parallelism before the job "
-                "has state."
+                f"{where}: chain={chain!r} must be True or False. chain=False has the operator run "
+                "as a task of its own. If you mean a column of that name, call it another one."
             )
-        return number
+        if most is not None and whole_number(most, "max_parallelism", where=where) > LIMIT:
+            raise GraphError(f"{where}: max_parallelism={most} is more than {LIMIT}.")
+        given = settings.get("parallelism")
+        given = self.parallelism if given is None else given
+        self._check_most(whole_number(given, "parallelism", where=where), most, where)
 
     def check_rescale(self, parallelism: int) -> None:
         """Refuse a parallelism that the job cannot be rescaled to."""
         where = f"rescale({parallelism!r})"
-        # None stands for the job's own elsewhere; here it is what is asked for.
-        whole_number(parallelism, "parallelism", where=where)
-        self.parallelism_of(parallelism, where)
+        self._check_most(whole_number(parallelism, "parallelism", where=where), None, where)
+        for each in self.operators:
+            if each.follows_job:
+                which = f"{where}, operator {each.uid!r} ({each.name})"
+                self._check_most(parallelism, each.max_parallelism, which)
+
+    def _check_most(self, parallelism: int, own: int | None, where: str) -> None:
+        most = self.max_parallelism if own is None else own
+        if parallelism > most:
+            raise GraphError(
+                f"{where}: parallelism={parallelism} is more than max_parallelism={most}. Lower "
+                "it, or set a higher max_parallelism before the job has state."
+            )
 
     def _free_uid(self, name: str) -> str:
         while True:
@@ -118,6 +137,16 @@ class GraphBuilder:
         for check in self.to_check:
             check()
         return LogicalGraph(tuple(self.operators), max_parallelism, mode)
+
+
+def _unchained(inputs: tuple[Input, ...]) -> tuple[Input, ...]:
+    """The inputs of an operator that does not run in one call with what is before it."""
+    return tuple(
+        replace(each, partitioning=Forward(is_chained=False))
+        if isinstance(each.partitioning, Forward)
+        else each
+        for each in inputs
+    )
 
 
 def of_its_own(connector: Connector, taken: Iterable[Any]) -> Connector:

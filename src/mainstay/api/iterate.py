@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from mainstay.api.checks import check_callable
 from mainstay.api.graph import GraphBuilder, column_number
+from mainstay.api.settings import Settings
 from mainstay.errors import GraphError
 from mainstay.plan import nodes
 from mainstay.quantities import whole_number
@@ -31,15 +32,14 @@ if TYPE_CHECKING:
 def iterate(
     stream: Stream,
     body: Callable[[Stream], tuple[Stream, Stream]],
+    settings: Settings,
     *,
-    uid: str | None,
-    parallelism: int | None,
     round_column: str | None,
     max_rounds: int | None,
     memory: int | None,
 ) -> Stream:
     """Build a loop around ``body``; see ``Stream.iterate``."""
-    where = stream._named("iterate", uid)
+    where = stream._named("iterate", settings)
     check_callable(body, where)
     if stream.key is not None:
         raise GraphError(f"{where}: call iterate(...) before key_by(...), and key_by inside it.")
@@ -50,8 +50,7 @@ def iterate(
         "iterate",
         nodes.LoopHead(memory_bytes),
         stream.schema,
-        uid,
-        parallelism,
+        settings,
         states=(FEEDBACK,),
     )
     feedback, output = _body_of(body, stream._emitted_by(head), where)
@@ -60,7 +59,7 @@ def iterate(
         "feedback",
         nodes.LoopTail(head.uid, column, max_rounds),
         None,
-        uid=f"{head.uid}-feedback",
+        {"uid": f"{head.uid}-feedback"},
         inputs=feedback._inputs(),
         beside=head.id,
     )
@@ -91,7 +90,7 @@ def _check_feedback(
             f"{where}: what goes back has the schema {format_schema(feedback.schema)!r}, the loop "
             f"is of {format_schema(schema)!r}. Make them equal with map(...)."
         )
-    if not any(_comes_from(builder, operator, head) for operator, _ in feedback._origins):
+    if not any(_comes_from(builder, each.upstream, head) for each in feedback._origins):
         raise GraphError(
             f"{where}: what goes back does not come from the loop. Derive it from the stream that "
             "the body is given."

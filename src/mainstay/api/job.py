@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import Protocol
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
 
+import pyarrow as pa
+
+from mainstay.inspect.answers import Answer
 from mainstay.runtime.coordinator.epochs import EpochRecord
 from mainstay.runtime.coordinator.slowness import Silent
 from mainstay.runtime.failure_record import FailureRecord
@@ -33,6 +37,10 @@ class Job(Protocol):
         """Who leads a job with several drivers, as far as is known; empty for a job with one."""
 
     @property
+    def url(self) -> str | None:
+        """The address of its page, with the token in it; None without ``Environment(ui=...)``."""
+
+    @property
     def exit_code(self) -> int | None:
         """What a program that runs this job alone should end with; None while it has not ended.
 
@@ -56,6 +64,13 @@ class Job(Protocol):
 
     def cancel(self) -> None:
         """End the job, whatever it waits for. The last complete epoch can be restored."""
+
+    def snapshot(self, timeout: float | None = None) -> int:
+        """Take an epoch now instead of when it is due; returns its number when it is complete.
+
+        What the job had taken in when this was called is in it. An epoch that fails is followed by
+        another one. Without an answer within ``timeout`` seconds ``TimeoutError`` is raised.
+        """
 
     def savepoint(self, path: str | os.PathLike[str], timeout: float | None = None) -> str:
         """Write a savepoint of the running job; returns its path when it is there.
@@ -118,6 +133,47 @@ class Job(Protocol):
         when that was and what would be new. Empty where it started fresh, and until the first
         attempt begins.
         """
+
+    def query(
+        self,
+        state: str,
+        *,
+        key: Any = ...,
+        keys: Iterable[Any] | None = None,
+        limit: int | None = None,
+        at: str = "live",
+        epoch: int | str = "latest",
+        after: Any = None,
+        timeout: float | None = None,
+    ) -> Answer:
+        """What a state, named ``operator.state``, holds: of a key, of some keys, or of some.
+
+        ``live`` asks the owner of each key, between two slices of rows: all rows that it has taken
+        are in the answer, which a restart may take back. ``at="committed"``, ``epoch`` and
+        ``after`` read the snapshots instead, whether the job runs or not: see ``connect``. Raises
+        ``QueryError`` where there is no live state just now.
+        """
+
+    def query_states(
+        self,
+        states: Sequence[str],
+        *,
+        key: Any = ...,
+        keys: Iterable[Any] | None = None,
+        limit: int | None = None,
+        at: str = "live",
+        epoch: int | str = "latest",
+        after: Any = None,
+        timeout: float | None = None,
+    ) -> dict[str, Answer]:
+        """The same of several states, by their names.
+
+        Committed ones are all of one epoch. Of live ones those of one operator are of one moment
+        for each of its subtasks.
+        """
+
+    def sql(self, statement: str, *, epoch: int | str = "latest") -> pa.Table:
+        """The rows of a ``SELECT`` over committed states, each the table ``operator.state``."""
 
     def recoveries(self) -> RecordList[Recovery]:
         """How each attempt that has run took over from the one before it, and how long it took."""

@@ -75,7 +75,7 @@ def _by_expression(
     if len(columns) > 1:
         raise GraphError(
             f"{where}: {columns[0]!r} is an expression, and a key is one expression or some "
-            "columns. Make it a column with map_batches(...) first, or use a key function: "
+            "columns. Make it a column with with_columns(...) first, or use a key function: "
             'key_by(lambda row: (row.a, row.b % 10), "struct<a:string,b:long>").'
         )
     expression, arrow = columns[0].bound(schema, where)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
@@ -29,19 +30,26 @@ class RunningReduce(KeyedProcess):
     def process(self, row: Any, ctx: ProcessContext) -> Any:
         before = self.reduced.get()
         after = row if before is None else self._function(before, row)
-        if after is None:
-            raise StateTypeError(
-                f"operator {ctx.uid!r}: the function of reduce() returned None; it must return a "
-                "row with the columns of its input."
-            )
-        try:
+        with returned(after, ctx):
             self.reduced.update(after)
-        except StateTypeError as error:
-            raise StateTypeError(
-                f"operator {ctx.uid!r}: the function of reduce() must return a row with the "
-                f"columns of its input: {error}"
-            ) from error
         return self.reduced.get()
+
+
+@contextmanager
+def returned(after: Any, ctx: ProcessContext) -> Iterator[None]:
+    """Refuse what the function of a reduce has returned, where it is no row of its input."""
+    if after is None:
+        raise StateTypeError(
+            f"operator {ctx.uid!r}: the function of reduce() returned None; it must return a "
+            "row with the columns of its input."
+        )
+    try:
+        yield
+    except StateTypeError as error:
+        raise StateTypeError(
+            f"operator {ctx.uid!r}: the function of reduce() must return a row with the "
+            f"columns of its input: {error}"
+        ) from error
 
 
 def reduced_state(schema: pa.Schema) -> StateInfo:

@@ -51,7 +51,7 @@ class SourceStream(Stream):
         number = operator.schema.get_field_index(column)
         good = operator.schema.remove(number)
         added = _beside(builder, operator, "good", nodes.MapBatches(GoodRows(column)), good)
-        super().__init__(builder, good, ((added.id, Forward()),))
+        super().__init__(builder, good, (Input(added.id, Forward()),))
         builder.to_check.append(self._check_read)
 
     @property
@@ -63,7 +63,7 @@ class SourceStream(Stream):
             schema = pa.schema([fields.field(n) for n in range(fields.num_fields)])
             node = nodes.MapBatches(BadRows(self._column))
             added = _beside(self._builder, self._operator, "malformed", node, schema)
-            self._malformed = Stream(self._builder, schema, ((added.id, Forward()),))
+            self._malformed = Stream(self._builder, schema, (Input(added.id, Forward()),))
         return self._malformed
 
     def _check_read(self) -> None:
@@ -82,7 +82,7 @@ def _beside(
         name,
         node,
         schema,
-        uid=f"{source.uid}-{name}",
+        {"uid": f"{source.uid}-{name}"},
         inputs=(Input(source.id, Forward()),),
         beside=source.id,
     )

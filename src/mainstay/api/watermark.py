@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from mainstay.api.graph import column_number
+from mainstay.api.windows import Duration
 from mainstay.errors import GraphError
 from mainstay.own_frames import with_own_frames
 from mainstay.quantities import seconds
@@ -24,13 +25,18 @@ class Watermark:
     """
 
     column: str
-    delay: str | float = "0s"
-    idle: str | float | None = None
+    delay: Duration = "0s"
+    idle: Duration | None = None
 
     def __post_init__(self) -> None:
-        seconds(self.delay, "delay")
+        where = f"Watermark({self.column!r})"
+        if not isinstance(self.column, str):
+            raise GraphError(
+                f'{where} needs the name of the column with the time of an event: Watermark("at").'
+            )
+        seconds(self.delay, f"{where}: delay")
         if self.idle is not None:
-            seconds(self.idle, "idle", positive=True)
+            seconds(self.idle, f"{where}: idle", positive=True)
 
     def spec(self, schema: pa.Schema, where: str) -> WatermarkSpec:
         number = column_number(schema, self.column, where)

@@ -52,16 +52,18 @@ class ThreadBackground:
                 return  # it was dropped: the submitter has ended
             error = future.exception()
             if error is None:
-                self._post(lambda: done(future.result()))
+                self.post(lambda: done(future.result()))
             else:
                 # What is no Exception must be heard of as well, or it is waited for without end.
                 reported = reportable(error)
-                self._post(lambda: failed(reported))
+                self.post(lambda: failed(reported))
 
         if self._is_open:
             self._pool.submit(work).add_done_callback(report)
 
-    def _post(self, report: Report) -> None:
+    def post(self, report: Report) -> None:
+        """Have something called on the loop, unless its owner has ended by then."""
+
         def if_open() -> None:
             if self._is_open:
                 report()

@@ -11,14 +11,18 @@ import queue
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from threading import get_ident
 from typing import Any
 
 import cloudpickle
 
 from mainstay.drive.background import Report, ThreadBackground
+from mainstay.drive.calls import ThreadCalls
 from mainstay.drive.handle import JobHandle
 from mainstay.drive.leadership import Term
+from mainstay.drive.printed import PrintedLine
 from mainstay.drive.scaling import Scaling
+from mainstay.drive.tee import listening
 from mainstay.ha.election import Election
 from mainstay.runtime.deployment import Deployment
 from mainstay.runtime.messages import Attempt, Release, WorkerFailed
@@ -60,8 +64,9 @@ class EmbeddedJob(JobHandle):
         storage: Storage,
         scaling: Scaling | None = None,
         election: Election | None = None,
+        place: str = "",
     ) -> None:
-        super().__init__(name, spec, options, scaling, election)
+        super().__init__(name, spec, options, scaling, election, place)
         self._storage = storage
         self._reports: queue.SimpleQueue[Report] = queue.SimpleQueue()
         self._pool = ThreadPoolExecutor(max_workers=4, thread_name_prefix=f"mainstay-{name}")
@@ -95,7 +100,10 @@ class EmbeddedJob(JobHandle):
 
     def _launch(self, deployment: Deployment, program: bytes, number: int) -> None:
         background = ThreadBackground(self._pool, self._reports)
-        ports = Ports(self._clock, background, self._send, self._storage, open_storage)
+        calls = ThreadCalls(background)
+        ports = Ports(
+            self._clock, background, self._send, self._storage, open_storage, get_ident, calls
+        )
         own = replace(deployment, job=pickle.loads(program))
         worker = Worker(own, number, ports)
         self._processes[(deployment.attempt, number)] = _Process(worker, background)
@@ -138,9 +146,15 @@ class EmbeddedJob(JobHandle):
 
     def _loop(self) -> None:
         self._campaign(self._storage)
-        while not self._leadership.is_done:
-            if not self._pass():
-                self._await_something()
+        # It is printed where the program prints; here it is kept.
+        with listening(self._printed, to_all=False):
+            while not self._leadership.is_done:
+                if not self._pass():
+                    self._await_something()
+
+    def _printed(self, line: PrintedLine) -> None:
+        if line.subtask is not None and (attempts := self._leadership.attempts):
+            self.insight.output.keep(attempts[-1].attempt, line.subtask, line)
 
     def _close(self) -> None:
         self._end_pool(self._pool)
@@ -204,4 +218,4 @@ def start_embedded(
 ) -> EmbeddedJob:
     """Start a job in this process."""
     options = JobOptions(name, name, snapshots, restart, restore, tuning or Tuning())
-    return EmbeddedJob(name, spec, options, open_storage(directory), scaling, election)
+    return EmbeddedJob(name, spec, options, open_storage(directory), scaling, election, directory)

@@ -10,12 +10,15 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, wait
 from html import escape
-from typing import ClassVar, NoReturn, TextIO
+from typing import Any, ClassVar, NoReturn, TextIO
+
+import pyarrow as pa
 
 from mainstay.api.job import Job
+from mainstay.drive.asking import Asking
 from mainstay.drive.exit_codes import FAILED, exit_code
 from mainstay.drive.job_thread import JobThread
 from mainstay.drive.progress import ProgressLine
@@ -31,11 +34,16 @@ from mainstay.errors import (
     brief,
 )
 from mainstay.ha.election import Election
+from mainstay.inspect.answers import Answer
+from mainstay.inspect.key_values import ALL_KEYS
+from mainstay.inspect.positions import After
+from mainstay.inspect.reading import LATEST
 from mainstay.masking import refuse_login
 from mainstay.own_frames import with_own_frames
 from mainstay.runtime.coordinator.coordinator import Coordinator
 from mainstay.runtime.coordinator.epochs import EpochRecord
 from mainstay.runtime.coordinator.halt import Done
+from mainstay.runtime.coordinator.queries import Question, Told
 from mainstay.runtime.coordinator.slowness import Silent
 from mainstay.runtime.failure_record import FailureRecord
 from mainstay.runtime.options import JobOptions
@@ -68,17 +76,27 @@ class JobHandle(JobThread, Job):
         options: JobOptions,
         scaling: Scaling | None = None,
         election: Election | None = None,
+        place: str = "",
     ) -> None:
         super().__init__(name, spec, options, election)
+        self._asking = Asking(
+            name, place, lambda: self._spec, self._ask_live, self._has_ended.is_set
+        )
         self._is_terminated = False
         self._scaling = scaling or Scaling.fixed(spec)
         self._parallelism = self._scaling.parallelism
         self._plans = {self._parallelism: spec}
         """The plans that were made so far, by their parallelism."""
+        self.server: Any = None
+        """What serves its page, if anything does. It ends with this handle."""
 
     @property
     def parallelism(self) -> int:
         return self._parallelism
+
+    @property
+    def url(self) -> str | None:
+        return None if self.server is None else self.server.url
 
     @property
     def leader(self) -> str:
@@ -214,6 +232,19 @@ class JobHandle(JobThread, Job):
         self.post(self._leadership.cancel)
         self._await_end()
 
+    def snapshot(self, timeout: float | None = None) -> int:
+        taken: list[int] = []
+
+        def ask(leader: Coordinator, done: Done) -> None:
+            def told(epoch: int | None, error: Exception | None) -> None:
+                taken.extend([] if epoch is None else [epoch])
+                done(error)
+
+            leader.snapshot(told)
+
+        self._ask(ask, timeout)
+        return taken[0]
+
     def savepoint(self, path: str | os.PathLike[str], timeout: float | None = None) -> str:
         place = os.fspath(path)
         refuse_login(place, SavepointError)
@@ -269,6 +300,24 @@ class JobHandle(JobThread, Job):
         is_halting = leader is not None and leader.requests.is_halting
         return is_halting or status.is_final or status is Status.STANDBY
 
+    def _have_led(
+        self, act: Callable[[Coordinator], None], refuse: Callable[[Exception], None]
+    ) -> None:
+        """Have something done on the loop by the coordinator, where this process has one."""
+
+        def on_the_loop() -> None:
+            if (leader := self._leadership.coordinator) is not None:
+                act(leader)
+                return
+            refuse(
+                NotLeadingError(
+                    f"this process does not lead job {self.name!r}: it is on standby. Ask the "
+                    "process that leads it."
+                )
+            )
+
+        self.post(on_the_loop)
+
     def _ask(self, ask: Callable[[Coordinator, Done], None], timeout: float | None) -> None:
         """Have the coordinator do something, and wait for its answer; raises what it says."""
         answer: Future[None] = Future()
@@ -279,18 +328,7 @@ class JobHandle(JobThread, Job):
             else:
                 answer.set_exception(error)
 
-        def on_the_loop() -> None:
-            if (leader := self._leadership.coordinator) is not None:
-                ask(leader, done)
-            else:
-                done(
-                    NotLeadingError(
-                        f"this process does not lead job {self.name!r}: it is on standby. Ask the "
-                        "process that leads it."
-                    )
-                )
-
-        self.post(on_the_loop)
+        self._have_led(lambda leader: ask(leader, done), done)
         until = None if timeout is None else time.monotonic() + timeout
         while not answer.done():
             left = GLANCE_S if until is None else min(GLANCE_S, until - time.monotonic())
@@ -303,6 +341,44 @@ class JobHandle(JobThread, Job):
             cause = self._crash or self._leadership.error
             raise JobOverError(f"job {self.name!r} is over ({self.status})") from cause
         answer.result()
+
+    def query(
+        self,
+        state: str,
+        *,
+        key: Any = ALL_KEYS,
+        keys: Iterable[Any] | None = None,
+        limit: int | None = None,
+        at: str = "live",
+        epoch: int | str = LATEST,
+        after: After | None = None,
+        timeout: float | None = None,
+    ) -> Answer:
+        what: dict[str, Any] = {"key": key, "keys": keys, "limit": limit}
+        when: dict[str, Any] = {"at": at, "epoch": epoch, "after": after, "timeout": timeout}
+        return self.query_states([state], **what, **when)[state]
+
+    def query_states(
+        self,
+        states: Sequence[str],
+        *,
+        key: Any = ALL_KEYS,
+        keys: Iterable[Any] | None = None,
+        limit: int | None = None,
+        at: str = "live",
+        epoch: int | str = LATEST,
+        after: After | None = None,
+        timeout: float | None = None,
+    ) -> dict[str, Answer]:
+        what: dict[str, Any] = {"key": key, "keys": keys, "limit": limit}
+        when: dict[str, Any] = {"at": at, "epoch": epoch, "after": after, "timeout": timeout}
+        return self._asking.query(states, **what, **when)
+
+    def sql(self, statement: str, *, epoch: int | str = LATEST) -> pa.Table:
+        return self._asking.sql(statement, epoch=epoch)
+
+    def _ask_live(self, question: Question, tell: Told) -> None:
+        self._have_led(lambda leader: leader.execution.ask(question, tell), tell)
 
     def recoveries(self) -> RecordList[Recovery]:
         return RecordList(

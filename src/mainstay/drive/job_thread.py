@@ -12,8 +12,11 @@ from typing import Any
 from mainstay.drive.background import ThreadBackground, end_threads
 from mainstay.drive.clock import SystemClock
 from mainstay.drive.failures import FailureLog
+from mainstay.drive.graph_log import GraphLog
+from mainstay.drive.insight import Insight
 from mainstay.drive.leadership import Leadership, Term, new_token
 from mainstay.drive.notices import Notices, say_at_once
+from mainstay.drive.output_record import OutputRecord
 from mainstay.drive.problems import ProblemLog, log_silent
 from mainstay.drive.progress import ProgressLine
 from mainstay.drive.recoveries import Recoveries
@@ -21,6 +24,8 @@ from mainstay.drive.restores import RestoreLog
 from mainstay.drive.service import ServiceManager
 from mainstay.drive.standstill import Standstill
 from mainstay.ha.election import Alone, Election
+from mainstay.inspect.hidden import hidden_states
+from mainstay.logs import configure_from_environment, logging_for
 from mainstay.runtime.coordinator.cluster import Cluster
 from mainstay.runtime.coordinator.coordinator import Coordinator
 from mainstay.runtime.coordinator.epoch_history import past_epochs
@@ -39,6 +44,8 @@ from mainstay.snapshot.warm import WarmStorage
 _log = logging.getLogger("mainstay")
 
 THREADS_END_S = 3.0
+_ENDING_S = 5.0
+"""How long the end of a program takes at most, once its pools of threads take no more work."""
 WARM_S = 5.0
 """How often a process on standby looks for a newer manifest."""
 
@@ -54,6 +61,7 @@ class JobThread:
     def __init__(
         self, name: str, spec: JobSpec, options: JobOptions, election: Election | None = None
     ) -> None:
+        configure_from_environment()
         self.name = name
         self._spec = spec
         self._options = options
@@ -71,6 +79,9 @@ class JobThread:
         self._restore_log = RestoreLog(name)
         self._notices = Notices(name)
         self._recoveries = Recoveries()
+        output = OutputRecord(name, self._clear_line)
+        now, hidden = self._clock.wall(), hidden_states(spec)
+        self.insight = Insight(self._leadership, options, now, output, hidden)
         self._service = ServiceManager()
         self._line: ProgressLine | None = None
         self._is_awaited = False
@@ -94,6 +105,14 @@ class JobThread:
         )
 
     def _run(self) -> None:
+        with logging_for(self._log_fields):
+            self._run_to_the_end()
+
+    def _log_fields(self) -> dict[str, Any]:
+        """What a structured log says of each record of this thread."""
+        return {"job": self.name, **self.insight.whereabouts()}
+
+    def _run_to_the_end(self) -> None:
         try:
             try:
                 self._loop()
@@ -106,11 +125,12 @@ class JobThread:
                     # The workers are gone by now: nobody else should lead before.
                     self._leadership.close()
         except BaseException as error:
-            self._crash = error
-            if threading.main_thread().is_alive():
-                _log.error("the drive of job %r broke", self.name, exc_info=error)
-            else:  # the program has ended, and with it the threads that the job needs
+            if _ends_with_program(error):
                 self._abandon()
+                self._crash = error
+            else:
+                self._crash = error
+                _log.error("the drive of job %r broke", self.name, exc_info=error)
         finally:
             atexit.unregister(self._abandon)
             self._has_ended.set()
@@ -146,6 +166,7 @@ class JobThread:
 
     def _campaign(self, storage: Storage) -> None:
         """Join the job: what happens in its log from now on, others have done."""
+        self._graphs = GraphLog(storage, self._pool)
         if self._is_shared:
             self._joined = free_slot(storage)
             self._warm = WarmStorage(storage)
@@ -180,6 +201,7 @@ class JobThread:
         """Called on every pass of the loop, and after the last."""
         self._standstill.passed()
         self._keep_warm()
+        self.insight.note(self.status, self._clock.wall())
         self._service.update(f"{self.name}: {self.status}", self._clock.monotonic())
         if (coordinator := self._leadership.coordinator) is not None:
             self._log_news_of(coordinator)
@@ -211,6 +233,7 @@ class JobThread:
 
     def _launching(self, deployment: Deployment) -> None:
         """Called when the workers of an attempt are about to be started."""
+        self._graphs.launched(deployment)
         self._notices.launched(deployment, self._leadership.attempts[-1])
 
     def _warn(self, message: str, *arguments: object) -> None:
@@ -224,9 +247,13 @@ class JobThread:
         """Have something done on the loop; from any thread."""
         raise NotImplementedError
 
-    def _say(self, text: str) -> None:
+    def _clear_line(self) -> None:
+        """Before something is written where the progress line stands."""
         if self._line is not None:
             self._line.clear()
+
+    def _say(self, text: str) -> None:
+        self._clear_line()
         say_at_once(f"job {self.name!r}: {text}")
 
     @property
@@ -241,3 +268,15 @@ class JobThread:
     def is_over(self) -> bool:
         """Whether the job has come to an end here, one way or another."""
         return self._crash is not None or self._leadership.status.is_final
+
+
+def _ends_with_program(error: BaseException) -> bool:
+    """Whether a job broke because its program ends, and with it the threads that the job needs.
+
+    Pools of threads take no more work a little before the main thread has ended. Python says so in
+    words alone.
+    """
+    main = threading.main_thread()
+    if isinstance(error, RuntimeError) and "shutdown" in str(error):
+        main.join(_ENDING_S)
+    return not main.is_alive()

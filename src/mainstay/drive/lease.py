@@ -31,7 +31,8 @@ def leave(reason: str, *, is_told: bool = False) -> NoReturn:
     ``is_told``: the coordinator has ended it, so there is nothing to report.
     """
     if not is_told or are_full():
-        print(f"mainstay: process {os.getpid()} ends: {reason}", file=sys.stderr, flush=True)
+        # To the stream of the process itself: nobody will send on what others listen to.
+        print(f"mainstay: process {os.getpid()} ends: {reason}", file=sys.__stderr__, flush=True)
     os._exit(EXIT_CODE)
 
 

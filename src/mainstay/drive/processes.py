@@ -1,6 +1,7 @@
 """The process launcher: workers as plain processes of this machine, without Spark.
 
-For tests of everything between the core and Spark, and to measure it.
+For `mainstay run --master processes`, for tests of everything between the core and Spark, and to
+measure it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,12 @@ from collections.abc import Callable
 
 import cloudpickle
 
+from mainstay.drive.remote_job import RemoteJob
 from mainstay.drive.remote_worker import Bootstrap
+from mainstay.drive.scaling import Scaling
+from mainstay.ha.election import Election
+from mainstay.runtime.options import JobOptions, RestartOptions, RestoreOptions, SnapshotOptions
+from mainstay.runtime.spec import JobSpec
 
 CLOSE_S = 20.0
 
@@ -49,6 +55,7 @@ class ProcessLauncher:
     """Starts each worker with ``python -c``; the bootstrap goes through its standard input."""
 
     host = "127.0.0.1"
+    shares_terminal = True
 
     def __init__(self) -> None:
         self.processes: dict[int, list[subprocess.Popen[bytes]]] = {}
@@ -98,3 +105,21 @@ class ProcessLauncher:
                 process.kill()
         for watcher in self._watchers:
             watcher.join()
+
+
+def start_in_processes(
+    name: str,
+    spec: JobSpec,
+    *,
+    directory: str,
+    snapshots: SnapshotOptions,
+    restart: RestartOptions,
+    restore: RestoreOptions,
+    scaling: Scaling | None = None,
+    election: Election | None = None,
+) -> RemoteJob:
+    """Start a job whose workers are plain processes of this machine."""
+    options = JobOptions(name, name, snapshots, restart, restore)
+    return RemoteJob(
+        name, spec, options, directory, ProcessLauncher(), scaling=scaling, election=election
+    )

@@ -21,6 +21,7 @@ from mainstay.drive.background import Report, ThreadBackground
 from mainstay.drive.handle import JobHandle
 from mainstay.drive.leadership import Term
 from mainstay.drive.lease import LEASE_S
+from mainstay.drive.printed import Printed
 from mainstay.drive.remote_worker import Bootstrap
 from mainstay.drive.scaling import Scaling
 from mainstay.drive.wakeup import Wakeup
@@ -58,6 +59,8 @@ class Launcher(Protocol):
 
     host: str
     """The address under which processes there reach this one."""
+    shares_terminal: bool
+    """Whether what its processes print reaches the terminal of this one by itself."""
 
     def start(self, bootstrap: Bootstrap, workers: int, ended: Callable[[str], None]) -> None:
         """Start ``workers`` processes; call ``ended`` with the reason once one is no more.
@@ -102,7 +105,7 @@ class RemoteJob(JobHandle):
         scaling: Scaling | None = None,
         election: Election | None = None,
     ) -> None:
-        super().__init__(name, spec, options, scaling, election)
+        super().__init__(name, spec, options, scaling, election, storage)
         self._storage = storage
         self._launcher = launcher
         self._patience = patience or Patience()
@@ -145,7 +148,12 @@ class RemoteJob(JobHandle):
         attempt, workers = deployment.attempt, deployment.job.workers
         keys = self._hub.admit(attempt)
         bootstrap = Bootstrap(
-            attempt, self._hub.address, keys, self._storage, self._patience.lease_s
+            attempt,
+            self._hub.address,
+            keys,
+            self._storage,
+            self._patience.lease_s,
+            self._launcher.shares_terminal,
         )
         shipped = cloudpickle.dumps(deployment)
         self._gathering = _Gathering(attempt, workers, shipped, self._clock.monotonic())
@@ -219,6 +227,8 @@ class RemoteJob(JobHandle):
         match message:
             case Heartbeat(_, worker, _):
                 gathering.heard[worker] = self._clock.monotonic()
+            case Printed():
+                self.insight.output.printed(message)
             case Hello():
                 self._welcome(gathering, message)
             case Garbled(_, worker, reason):

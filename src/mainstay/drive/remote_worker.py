@@ -15,19 +15,23 @@ import pickle
 import queue
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from threading import get_ident
 from typing import Any
 
 import cloudpickle
 import zmq
 
 from mainstay.drive.background import Report, ThreadBackground, end_threads
+from mainstay.drive.calls import ThreadCalls
 from mainstay.drive.clock import SystemClock
 from mainstay.drive.lease import LEASE_S, Lease, Progress, leave
+from mainstay.drive.printed import WaitingLines
 from mainstay.drive.process import settled_process
+from mainstay.drive.tee import end_lines, listening
 from mainstay.drive.wakeup import Wakeup
 from mainstay.errors import LinkError, SparkSetupError, UserFunctionError
 from mainstay.runtime.deployment import Deployment
-from mainstay.runtime.messages import Attempt, ChannelId, Release, WorkerFailed
+from mainstay.runtime.messages import Attempt, ChannelId, Release, Released, WorkerFailed
 from mainstay.runtime.ports import COORDINATOR, Ports
 from mainstay.runtime.worker.worker import Worker
 from mainstay.snapshot.object_storage import open_storage
@@ -60,6 +64,8 @@ class Bootstrap:
     keys: AttemptKeys
     storage: str
     lease_s: float = LEASE_S
+    shares_terminal: bool = False
+    """Whether what the process prints would reach the terminal of the driver by itself."""
 
 
 class RemoteWorker:
@@ -75,6 +81,7 @@ class RemoteWorker:
         self._schemas: dict[ChannelId, Any] = {}
         self._is_released = False
         self._worker: Worker | None = None
+        self._lines = WaitingLines(self._attempt, number, self._tell)
         self.has_reported = False
         """Whether the coordinator has heard why the worker failed."""
 
@@ -85,6 +92,9 @@ class RemoteWorker:
             context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
             closing.callback(context.term)
             self._connect_to_hub(context, closing)
+            # The driver shows the lines; they are printed here as well where that is another place.
+            is_printed = not self._bootstrap.shares_terminal
+            closing.enter_context(listening(self._lines.add, to_all=True, is_printed=is_printed))
             lease = self._start_lease(closing)
             try:
                 self._work(context, closing)
@@ -198,7 +208,10 @@ class RemoteWorker:
         self._schemas = _schemas(deployment, self._number)
         background = ThreadBackground(pool, self._reports, self._wakeup)
         storage = open_storage(self._bootstrap.storage)
-        ports = Ports(SystemClock(), background, self._send, storage, open_storage)
+        calls = ThreadCalls(background)
+        ports = Ports(
+            SystemClock(), background, self._send, storage, open_storage, get_ident, calls
+        )
         worker = self._worker = Worker(deployment, self._number, ports)
         poller = self._links.poller()
         poller.register(self._hub, zmq.POLLIN)
@@ -209,7 +222,8 @@ class RemoteWorker:
             self._progress.passes += 1
             ready = dict(poller.poll(0 if has_more else self._patience_ms(worker, ports)))
             has_news = self._hear(worker, ready)
-            has_more = not worker.released and (worker.step() or has_news)
+            self._lines.send_if_due(ports.clock.monotonic())
+            has_more = not worker.released and (worker.step(self._hear_hub) or has_news)
         self._is_released = True
 
     def _patience_ms(self, worker: Worker, ports: Ports) -> int:
@@ -223,20 +237,29 @@ class RemoteWorker:
             self._wakeup.quiet()
         while not self._reports.empty():
             self._reports.get()()
-        if self._hub in ready:
-            while self._hub.poll(0) and not worker.released:
-                message = decode(self._hub.recv_multipart(), self._schema_of)
-                if isinstance(message, Die):
-                    leave(f"attempt {self._attempt} is over", is_told=True)
-                worker.receive(message)
+        has_news = self._hear_hub()
         if not worker.released:
             self._require_hub()
             for message in self._links.receive(ready, self._schema_of):
                 worker.receive(message)
-        return bool(ready)
+        return has_news or bool(ready)
+
+    def _hear_hub(self) -> bool:
+        """Take what the coordinator has said; whether there was something."""
+        worker, has_news = self._worker, False
+        assert worker is not None
+        while not worker.released and self._hub.poll(0):
+            message = decode(self._hub.recv_multipart(), self._schema_of)
+            if isinstance(message, Die):
+                leave(f"attempt {self._attempt} is over", is_told=True)
+            worker.receive(message)
+            has_news = True
+        return has_news
 
     def _send(self, to: int, message: Any) -> None:
         if to == COORDINATOR:
+            if isinstance(message, Released):
+                self._send_lines()  # after it nobody listens
             self._tell(message)
         else:
             self._links.send(to, message)
@@ -257,6 +280,7 @@ class RemoteWorker:
         lost links; both must come after the reason. A worker that was released before has lost
         its links because the others were, too: that is no failure.
         """
+        self._send_lines()
         self._tell(WorkerFailed(self._attempt, self._number, portable(error)))
         message = self._await_word(FAREWELL_S)
         while message is not None and not isinstance(message, Die | Release):
@@ -265,6 +289,11 @@ class RemoteWorker:
         self._is_released = isinstance(message, Release) and isinstance(error, LinkError)
         if self._is_released and self._worker is not None:
             self._worker.receive(message)
+
+    def _send_lines(self) -> None:
+        """Send all that was printed, before the end of this worker is told."""
+        end_lines()
+        self._lines.send_all()
 
     def _end_threads(self, pool: ThreadPoolExecutor) -> None:
         """Wait for the threads of a released worker: they must not go on beside the next task.

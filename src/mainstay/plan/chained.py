@@ -72,4 +72,6 @@ def _joins(operator: LogicalOperator, graph: LogicalGraph) -> bool:
         return False
     given = operator.inputs[0]
     before = graph.operator(given.upstream)
-    return isinstance(given.partitioning, Forward) and before.parallelism == operator.parallelism
+    how = given.partitioning
+    is_chained = isinstance(how, Forward) and how.is_chained
+    return is_chained and before.parallelism == operator.parallelism

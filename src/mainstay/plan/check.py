@@ -9,6 +9,7 @@ from collections import Counter
 import cloudpickle
 
 from mainstay.errors import GraphError
+from mainstay.plan.event_time import check_event_time, lateness_s, short_of_lateness
 from mainstay.plan.logical import LogicalGraph, LogicalOperator
 from mainstay.runtime.own_states import INCOMING, OUTGOING
 from mainstay.spelling import did_you_mean
@@ -23,6 +24,8 @@ def check_graph(graph: LogicalGraph) -> None:
     check_shape(graph)
     _check_ends(graph)
     _check_sinks(graph)
+    check_event_time(graph)
+    _warn_about_lateness(graph)
     for operator in graph.operators:
         if graph.mode == "unaligned":
             _check_names(operator)
@@ -37,7 +40,7 @@ def check_shape(graph: LogicalGraph) -> None:
         raise GraphError("the job is empty. Begin with env.source(...) and end with .sink(...).")
     _check_uids(graph)
     for operator in graph.operators:
-        _check_parallelism(operator, graph.max_parallelism)
+        _check_parallelism(operator, graph.most(operator))
 
 
 def check_settings(mode: str, max_parallelism: int) -> None:
@@ -137,7 +140,7 @@ def _check_names(operator: LogicalOperator) -> None:
 
 def _check_shippable(operator: LogicalOperator) -> None:
     try:
-        cloudpickle.dumps((operator.node, operator.states))
+        cloudpickle.dumps((operator.node, operator.states, operator.inputs))
     except Exception as error:
         raise GraphError(
             f"operator {operator.uid!r} ({operator.name}) cannot be sent to the workers: "
@@ -151,11 +154,21 @@ def _warn_about_uid(operator: LogicalOperator) -> None:
         warnings.warn(
             f"operator {operator.uid!r} has state but no uid of its own. Its state is lost when "
             f'the program changes: write uid="...".',
-            stacklevel=_level_of_caller(),
+            stacklevel=level_of_caller(),
         )
 
 
-def _level_of_caller() -> int:
+def _warn_about_lateness(graph: LogicalGraph) -> None:
+    for window, before in short_of_lateness(graph):
+        warnings.warn(
+            f"operator {window.uid!r} ({window.name}) takes results of {before.uid!r} for late: "
+            f"they are up to {lateness_s(before):g} s behind the watermark. Give it at least the "
+            f"same: window(..., lateness={lateness_s(before):g}).",
+            stacklevel=level_of_caller(),
+        )
+
+
+def level_of_caller() -> int:
     """How far up the stack the job's author is, seen from the caller: a warning points there."""
     frame, level = sys._getframe(1), 1
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("mainstay."):

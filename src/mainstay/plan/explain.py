@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from mainstay.plan import nodes
 from mainstay.plan.chained import Chain, ChainedGraph
-from mainstay.plan.logical import LogicalGraph, LogicalOperator
-from mainstay.runtime.spec import Broadcast, Forward, HashByKey, JobSpec, Partitioning
+from mainstay.plan.logical import Input, LogicalGraph, LogicalOperator
+from mainstay.runtime.spec import Broadcast, Chosen, Forward, HashByKey, JobSpec, Partitioning
 from mainstay.schema import format_schema
 from mainstay.spelling import counted
 from mainstay.state.keygroups import range_of
@@ -28,6 +29,8 @@ def described(partitioning: Partitioning) -> str:
             return "hash(key function)"
         case HashByKey(key):
             return f"hash({', '.join(key.names)})"
+        case Chosen(chooser):
+            return f"partition({chooser.text})"
         case _:
             return "rebalance"
 
@@ -35,16 +38,35 @@ def described(partitioning: Partitioning) -> str:
 def _logical(graph: LogicalGraph) -> str:
     lines = [f"Logical graph ({graph.mode}, max_parallelism {graph.max_parallelism})"]
     for operator in graph.operators:
-        lines.append(f"  {operator.uid}: {operator.name}{_schema(operator)}")
+        lines.append(f"  {operator.uid}: {operator.name}{_schema(operator)}{_most(operator)}")
         lines.extend(f"      state {_state(operator, n)}" for n in range(len(operator.states)))
+        for side in operator.sides:
+            lines.append(f"      side output {side.name} -> {format_schema(side.schema)}")
         for given in operator.inputs:
-            upstream = graph.operator(given.upstream).uid
-            lines.append(f"      reads {upstream} by {described(given.partitioning)}")
+            upstream = graph.operator(given.upstream).uid + _side(given.side)
+            how = described(given.partitioning)
+            lines.append(f"      reads {upstream} by {how}{_named(operator, given)}")
     return "\n".join(lines)
+
+
+def _named(operator: LogicalOperator, given: Input) -> str:
+    """The name of an input, where it has one."""
+    if not isinstance(operator.node, nodes.Connected):
+        return ""
+    return f" as {operator.node.inputs[given.port].name}"
+
+
+def _side(name: str) -> str:
+    return f" ({name})" if name else ""
 
 
 def _schema(operator: LogicalOperator) -> str:
     return "" if operator.schema is None else f" -> {format_schema(operator.schema)}"
+
+
+def _most(operator: LogicalOperator) -> str:
+    own = operator.max_parallelism
+    return "" if own is None else f" (max_parallelism {own})"
 
 
 def _state(operator: LogicalOperator, number: int) -> str:
@@ -71,10 +93,11 @@ def _physical(job: JobSpec) -> str:
     for task in job.tasks:
         for subtask in range(task.parallelism):
             keyed = any(operator.key is not None for operator in task.operators)
-            groups = range_of(subtask, task.parallelism, job.max_parallelism)
+            most = job.key_groups(task.operators[0])
+            groups = range_of(subtask, task.parallelism, most)
             owned = f", key-groups {groups.first}-{groups.last}" if keyed else ""
             lines.append(f"  {task.id}[{subtask}] on worker {subtask}{owned}")
         for edge in task.outputs:
-            how = described(edge.partitioning)
+            how = described(edge.partitioning) + _side(edge.side)
             lines.append(f"      {edge.channels} channels by {how} to {edge.receiver}")
     return "\n".join(lines)

@@ -84,8 +84,6 @@ def _edge(
 ) -> EdgeSpec:
     sender, place = graph.place(given.upstream)
     head, upstream = receiver.operators[0], graph.logical.operator(given.upstream)
-    schema = upstream.schema
-    assert schema is not None
     partitioning = _partitioning(given, upstream, head)
     kind = type(partitioning).__name__
     own_wiring = None if head.has_own_uid else wiring
@@ -98,8 +96,8 @@ def _edge(
         receiver_parallelism=receiver.parallelism,
         port=given.port,
         partitioning=partitioning,
-        schema=schema,
-        name=EdgeName(upstream.uid, kind, head.uid, given.port, own_wiring),
+        schema=upstream.emits(given.side),
+        name=EdgeName(upstream.uid, kind, head.uid, given.port, own_wiring, side=given.side),
     )
 
 
@@ -137,11 +135,15 @@ def _operator(graph: LogicalGraph, operator: LogicalOperator, wiring: str) -> Op
         inputs=tuple(_input(graph, operator, given) for given in operator.inputs),
         other_forms=operator.other_forms,
         wiring=None if operator.has_own_uid else wiring,
+        needs_time=operator.needs_time,
+        sides=operator.sides,
+        given_up=getattr(operator.node, "given_up", ()),
+        max_parallelism=operator.max_parallelism,
     )
 
 
 def _input(graph: LogicalGraph, operator: LogicalOperator, given: Input) -> InputSpec:
     upstream = graph.operator(given.upstream)
-    assert upstream.schema is not None
     partitioning = _partitioning(given, upstream, operator)
-    return InputSpec(upstream.uid, given.port, partitioning, upstream.schema)
+    schema = upstream.emits(given.side)
+    return InputSpec(upstream.uid, given.port, partitioning, schema, given.side)

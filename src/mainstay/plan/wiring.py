@@ -10,21 +10,21 @@ import json
 from zlib import crc32
 
 from mainstay.plan import nodes
-from mainstay.plan.logical import LogicalGraph
+from mainstay.plan.logical import Input, LogicalGraph
 
 
 def wiring_of(graph: LogicalGraph) -> str:
     """A checksum of the uids that were not given, and of what each of these operators reads."""
     unnamed = [
-        [operator.uid, [_reads(graph, given.upstream) for given in operator.inputs]]
+        [operator.uid, [_reads(graph, given) for given in operator.inputs]]
         for operator in graph.operators
-        if not operator.has_own_uid and not isinstance(operator.node, nodes.Combine)
+        if not operator.has_own_uid and not isinstance(operator.node, nodes.Combiner)
     ]
     return f"{crc32(json.dumps(unnamed).encode()):08x}"
 
 
-def _reads(graph: LogicalGraph, id: int) -> str:
-    operator = graph.operator(id)
-    if isinstance(operator.node, nodes.Combine):
-        return _reads(graph, operator.inputs[0].upstream)
-    return operator.uid
+def _reads(graph: LogicalGraph, given: Input) -> str | list[str]:
+    operator = graph.operator(given.upstream)
+    if isinstance(operator.node, nodes.Combiner):
+        return _reads(graph, operator.inputs[0])
+    return [operator.uid, given.side] if given.side else operator.uid

@@ -4,7 +4,8 @@ A source is *replayable*: reading a split again from the same offset gives the s
 same order. A sink is *two-phase*: what a writer prepares is a handle, the handle is part of the
 snapshot, and it is committed once the snapshot is complete, possibly more than once.
 
-Splits, offsets and the source's own notes are JSON values, because they are part of snapshots.
+Splits, offsets and the source's own notes are JSON values, because they are part of snapshots. An
+offset may hold whatever a reader has to remember of its split.
 """
 
 from __future__ import annotations
@@ -39,6 +40,9 @@ class Split:
 class Polled:
     """What a poll gave: rows or None, where to go on after them, and whether that is the end.
 
+    ``offset`` is any JSON value: a position, and what else the reader has to remember of its split.
+    It is copied when it comes, so the reader may go on with its lists and dictionaries.
+
     ``ready_in_s`` says when there will be something to read again, for a reader that knows; one
     that does not is asked again at once after rows, and soon after none.
     """
@@ -53,6 +57,9 @@ class Polled:
     goes_on: bool = False
     """Of one that is ``finished``: whether the split goes on after this end, which a bounded source
     has given it for this start. It is kept at its offset, and a later start opens it again."""
+    is_idle: bool = False
+    """Whether the reader knows that nothing comes for now: event time does not wait for the split
+    until a poll says otherwise."""
 
 
 class UnavailableError(ConnectionError):
@@ -107,6 +114,9 @@ class Source(ABC):
     atomic_splits: bool = False
     """Whether a split that was begun is read to its end before a snapshot is taken: for splits
     that would not give the same rows in the same order again."""
+    tells_time: bool = False
+    """Whether its readers alone say how far event time has come (``Polled.watermark_us``): the
+    times of rows do not move it."""
     new_input: str = "a split with an id that was not planned before"
     """What a bounded source takes for new when a job that has finished is started again."""
 
@@ -202,7 +212,12 @@ class SinkRecovery:
 
 
 class Sink(ABC):
-    """A two-phase sink. Where ``is_global`` is set its commit is one act for the whole job."""
+    """A two-phase sink. Where ``is_global`` is set its commit is one act for the whole job.
+
+    A sink may have state of its own: an ``OperatorListState`` in the body of its class, of which
+    each subtask has a handle under ``self``. ``open`` finds what was restored, and the writer may
+    use it in ``write`` and ``prepare``; what is deferred may not.
+    """
 
     is_global: bool = False
     keeps_pickles: bool = False

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from mainstay.runtime.status import Problem
 from mainstay.snapshot.manifest import SubtaskState
+from mainstay.state.looking import Look
 
 Attempt = NewType("Attempt", int)
 Epoch = NewType("Epoch", int)
@@ -167,6 +168,21 @@ class AssignSplits:
 
 
 @dataclass(frozen=True, slots=True)
+class Ask:
+    """What is kept for these keys of some states just now? Without keys: for so many.
+
+    ``number`` is that of the question; the answer says it again.
+    """
+
+    attempt: Attempt
+    number: int
+    uid: str
+    states: tuple[str, ...]
+    keys: tuple[Any, ...] | None
+    limit: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Release:
     """The attempt is over: give back what is held, and end.
 
@@ -198,6 +214,9 @@ class Figures:
     async_s: float = 0.0
     size_bytes: int = 0
     in_flight_rows: int = 0
+    start_delay_s: float = 0.0
+    """From the trigger, as its worker got it, to the first marker that it took. Both by the clock
+    of one worker: those of others may differ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,6 +254,19 @@ class Ended:
 @dataclass(frozen=True, slots=True)
 class Committed:
     """The subtask's sinks have confirmed everything up to this epoch."""
+
+    attempt: Attempt
+    epoch: Epoch
+    task: str
+    subtask: int
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """The database of the subtask's state has everything up to this epoch.
+
+    One that has a database says so with epoch 0 before it is ready.
+    """
 
     attempt: Attempt
     epoch: Epoch
@@ -296,6 +328,23 @@ class TaskMetrics:
     """How many rows each of its operators has taken and emitted, by uid."""
     state_reads: StateReads | None = None
     """What it has read of state in an external database; None where it has none."""
+    lasted_s: float = 0.0
+    """How long the subtask has existed. What it was neither busy nor held back, it was idle."""
+    busy_s: float = 0.0
+    """How long of that it was at work on rows."""
+    held_back_s: float = 0.0
+    """How long of that its outputs, its sinks or its state took nothing more."""
+    hot_keys: tuple[tuple[str, float], ...] = ()
+    """The keys with most of its rows lately, as text, with the part that each has."""
+    is_idle: bool = False
+    """Whether it holds nobody's event time back: its input is quiet or at its end."""
+    sides: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """How many rows each of its operators has emitted into each side output, by uid and name."""
+    timers: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """How many timers its operators hold, and how many have fired, by uid; of those that may have
+    some."""
+    late: Mapping[str, int] = field(default_factory=dict)
+    """How many rows came too late for the windows of each of its operators, by uid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,6 +354,20 @@ class Metrics:
     attempt: Attempt
     worker: int
     tasks: Mapping[str, TaskMetrics]
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What a worker has found for a question, by state, all at one moment.
+
+    ``error`` says why it could not look.
+    """
+
+    attempt: Attempt
+    number: int
+    worker: int
+    looks: Mapping[str, Look]
+    error: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,6 +47,25 @@ class Background(Protocol):
         """
 
 
+class Calls(Protocol):
+    """Calls of an author's function that wait for something outside, many at a time."""
+
+    def call(
+        self,
+        work: Callable[[], Any],
+        done: Callable[[Any], None],
+        failed: Callable[[Exception], None],
+        *,
+        is_async: bool,
+    ) -> Callable[[], None]:
+        """Call ``work`` elsewhere, and wait for what it gives if that is to be awaited; then call
+        ``done`` or ``failed`` on the loop of the submitter, as ``Background`` does.
+
+        ``is_async`` says that the call itself does not block. What is returned gives the call up:
+        neither is called then.
+        """
+
+
 Open = Callable[[str], Storage]
 """Open the storage at a place other than the job's own: that of a savepoint."""
 
@@ -54,6 +73,11 @@ Open = Callable[[str], Storage]
 def nowhere(place: str) -> Storage:
     """The default ``open``: this drive reaches no storage but the job's own."""
     raise SnapshotStorageError(f"cannot open {place!r}: this drive has the job's storage only.")
+
+
+def one_thread() -> int:
+    """The default ``caller``: this drive has a single thread."""
+    return 0
 
 
 Send = Callable[[int, Any], None]
@@ -69,3 +93,7 @@ class Ports:
     send: Send
     storage: Storage
     open: Open = nowhere
+    caller: Callable[[], int] = one_thread
+    """Which thread this is called in, as a number: functions of a job may start others."""
+    calls: Calls | None = None
+    """None where no function of an author runs."""

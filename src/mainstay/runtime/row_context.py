@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from mainstay.errors import MainstayError
+from mainstay.runtime.timers import NO_TIMERS, Timers
 from mainstay.spelling import did_you_mean
 from mainstay.state.keyed import NO_KEY, KeyContext
 
@@ -22,7 +23,16 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 class ProcessContext(KeyContext):
     """What a function of the job's author learns about the row it is called for."""
 
-    __slots__ = ("key", "parallelism", "subtask", "uid", "watermark_us")
+    __slots__ = (
+        "key",
+        "parallelism",
+        "subtask",
+        "time_domain",
+        "timer",
+        "timers",
+        "uid",
+        "watermark_us",
+    )
 
     def __init__(self, uid: str, subtask: int, parallelism: int) -> None:
         super().__init__()
@@ -33,10 +43,17 @@ class ProcessContext(KeyContext):
         self.subtask = subtask
         self.parallelism = parallelism
         self.watermark_us: int | None = None
+        self.timers: Timers = NO_TIMERS
+        """What sets timers for the current key."""
+        self.timer: str | None = None
+        """In ``on_timer``, the name of the timer that fires, where it was declared."""
+        self.time_domain: str | None = None
+        """In ``on_timer``, ``"event_time"`` or ``"processing_time"``; None elsewhere."""
 
     def leave(self) -> None:
         """There is no current row: what is called between slices must not find the last key."""
         self.key = self.current_key = NO_KEY
+        self.timer = self.time_domain = None
 
     def check_key(self, method: Any) -> None:
         """Refuse a method that has assigned the key of the current row."""
@@ -47,6 +64,13 @@ class ProcessContext(KeyContext):
                 "Give the key that you want to key_by, as a function of the row: "
                 'key_by(lambda row: row.name.lower(), "string").'
             )
+
+    def now(self) -> datetime:
+        """The wall clock that timers of processing time go by, in UTC.
+
+        A test moves it on with ``advance_clock``; ``datetime.now()`` would not follow.
+        """
+        return _EPOCH + timedelta(microseconds=self.now_us())
 
     @property
     def watermark(self) -> datetime | None:
@@ -80,4 +104,14 @@ def meant_of_ctx(error: BaseException) -> str:
     return f".{did_you_mean(error.name, _READABLE)} ctx has {', '.join(_READABLE)}."
 
 
-_READABLE = ("key", "parallelism", "subtask", "uid", "watermark")
+_READABLE = (
+    "key",
+    "now",
+    "parallelism",
+    "subtask",
+    "time_domain",
+    "timer",
+    "timers",
+    "uid",
+    "watermark",
+)

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import cloudpickle
 import pyarrow as pa
 
+from mainstay.runtime.choosing import Chooser
 from mainstay.runtime.connector import Sink, Source
 from mainstay.runtime.edge_names import EdgeName
 from mainstay.runtime.messages import ChannelId
@@ -47,7 +48,9 @@ class KeySpec:
 
 @dataclass(frozen=True, slots=True)
 class Forward:
-    """Subtask *i* sends to subtask *i*."""
+    """Subtask *i* sends to subtask *i*. Both are one task, unless they are not to be chained."""
+
+    is_chained: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +70,14 @@ class HashByKey:
     key: KeySpec
 
 
-Partitioning = Forward | Rebalance | Broadcast | HashByKey
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Rows go to the subtask that the job's author says."""
+
+    chooser: Chooser
+
+
+Partitioning = Forward | Rebalance | Broadcast | HashByKey | Chosen
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +89,25 @@ class LoopEnd:
 
 
 @dataclass(frozen=True, slots=True)
+class SideSpec:
+    """A side output: what an operator emits beside its own rows, under a name."""
+
+    name: str
+    schema: pa.Schema
+
+
+@dataclass(frozen=True, slots=True)
 class InputSpec:
-    """What an operator takes from another one, whether they are in one chain or not."""
+    """What an operator takes from another one, whether they are in one chain or not.
+
+    ``side`` is which output of the sender it reads: a side output, or "" for the main one.
+    """
 
     sender: str
     port: int
     partitioning: Partitioning
     schema: pa.Schema
+    side: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +116,7 @@ class OperatorSpec:
 
     ``other_forms`` are inputs that nothing feeds now, but that it takes of a restored snapshot.
     ``wiring`` says how the operators without a uid of their own are joined; None if it has one.
+    ``sides`` are its side outputs, whether anything reads them or not.
 
     It is pickled by itself, so that a worker's operators share no objects: one function, source or
     sink that the program gives to two operators is another object in each of them.
@@ -111,6 +134,18 @@ class OperatorSpec:
     inputs: tuple[InputSpec, ...] = ()
     other_forms: tuple[InputSpec, ...] = ()
     wiring: str | None = None
+    needs_time: bool = False
+    """Whether it waits for event time."""
+    sides: tuple[SideSpec, ...] = ()
+    given_up: tuple[str, ...] = ()
+    """States that its program has deleted: a restored snapshot may hold them, and they go."""
+    max_parallelism: int | None = None
+    """The number of its key-groups, where that is not the job's."""
+
+    @property
+    def side(self) -> str:
+        """Which output of the operator before it in the chain it reads; "" is the main one."""
+        return self.inputs[0].side if self.upstream is not None and self.inputs else ""
 
     def __reduce__(self) -> tuple[Any, ...]:
         values = tuple(getattr(self, each.name) for each in fields(self))
@@ -138,6 +173,11 @@ class EdgeSpec:
     partitioning: Partitioning
     schema: pa.Schema
     name: EdgeName = field(default=EdgeName("", "", "", 0), kw_only=True)
+
+    @property
+    def side(self) -> str:
+        """Which output of the sending operator it carries; "" is the main one."""
+        return self.name.side
 
     @property
     def is_forward(self) -> bool:
@@ -169,7 +209,7 @@ class EdgeSpec:
     @property
     def is_dealt_out(self) -> bool:
         """Whether its rows can be redistributed to another number of subtasks."""
-        return isinstance(self.partitioning, HashByKey | Rebalance)
+        return isinstance(self.partitioning, HashByKey | Rebalance | Chosen)
 
     @property
     def channels(self) -> int:
@@ -211,6 +251,7 @@ class TaskSpec:
 class JobSpec:
     """A whole job. ``tasks`` are in topological order, sources first.
 
+    ``max_parallelism`` is the number of key-groups of operators that do not say their own.
     ``backend`` says where keyed state is kept, and how. ``allow_pickle`` says that what a snapshot
     holds may be unpickled. ``keeps_in_flight`` says that markers may overtake rows, which are
     stored with the epoch then: any epoch where the job is unaligned, otherwise those that a halt
@@ -232,6 +273,11 @@ class JobSpec:
     def is_unaligned(self) -> bool:
         """Whether markers overtake rows in ordinary epochs."""
         return self.mode == "unaligned"
+
+    def key_groups(self, operator: OperatorSpec) -> int:
+        """How many key-groups an operator has: as many as it says, or those of the job."""
+        own = operator.max_parallelism
+        return self.max_parallelism if own is None else own
 
     def subtasks(self) -> Iterator[tuple[TaskSpec, int]]:
         for task in self.tasks:

@@ -44,6 +44,17 @@ def _shown_watermark(time_us: int | None) -> str:
     return shown_time(None if time_us is None else time_us // 1_000_000)
 
 
+def _shown_sides(each: TaskMetrics) -> str:
+    counted = [pair for sides in each.sides.values() for pair in sides.items()]
+    return ", ".join(f"{name} {rows:,}" for name, rows in counted if rows)
+
+
+def _shown_timers(each: TaskMetrics) -> str:
+    held = sum(held for held, _ in each.timers.values())
+    fired = sum(fired for _, fired in each.timers.values())
+    return f"{held:,}, {fired:,} fired" if held or fired else ""
+
+
 def _cells(task: str, subtask: int, each: TaskMetrics) -> dict[str, str]:
     return {
         "task": task,
@@ -52,6 +63,9 @@ def _cells(task: str, subtask: int, each: TaskMetrics) -> dict[str, str]:
         "waiting": f"{each.waiting_rows:,}" if each.waiting_rows else "",
         "in loops": f"{each.queued_rows:,}" if each.queued_rows else "",
         "skipped": f"{each.skipped:,}" if each.skipped else "",
+        "side outputs": _shown_sides(each),
+        "timers": _shown_timers(each),
+        "late": f"{sum(each.late.values()):,}" if each.late else "",
         "a row takes": f"{each.row_s * 1e6:,.1f} µs" if each.row_s else "",
         "at work": f"{each.load:.0%}" if each.load else "",
         "held back": "yes" if each.is_held_back else "",

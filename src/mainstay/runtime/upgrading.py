@@ -44,7 +44,10 @@ class Upgrader:
             state.name: plan_state(state.name, state, declared[state.name], _Anything())
             for state in known
         }
-        self._keys = _keys(stored, spec, groups, max_parallelism)
+        how = _plan_keys(stored, spec)
+        self._keys = _keys(how, stored, spec, groups, max_parallelism)
+        self.moves_keys = how == "migrated"
+        """Whether rows come into other key-groups than those they were stored in."""
         self._now_us = now_us
 
     def rows(self, rows: StateTable) -> StateTable | None:
@@ -62,13 +65,17 @@ class _Anything:
         return True
 
 
+def _plan_keys(stored: StoredAs, spec: OperatorSpec) -> str:
+    assert spec.key is not None
+    return plan_keys(spec.uid, stored.key_type, spec.key.type, spec.key.migrate is not None)
+
+
 def _keys(
-    stored: StoredAs, spec: OperatorSpec, groups: KeyGroupRange, max_parallelism: int
+    how: str, stored: StoredAs, spec: OperatorSpec, groups: KeyGroupRange, max_parallelism: int
 ) -> Callable[[StateTable], StateTable]:
     key = spec.key
     assert key is not None
     assert stored.key_type is not None
-    how = plan_keys(spec.uid, stored.key_type, key.type, key.migrate is not None)
     if how == "same":
         return lambda rows: rows
     if how == "converted":

@@ -13,7 +13,9 @@ from mainstay.snapshot.manifest import Manifest, OperatorState
 from mainstay.snapshot.storage import Storage
 from mainstay.snapshot.units import with_units
 from mainstay.state.backends.heap.backend import HeapBackend
+from mainstay.state.broadcast import entries_in
 from mainstay.state.info import StateInfo
+from mainstay.state.kinds import BROADCAST_MAP
 from mainstay.state.operator import values_in
 from mainstay.state.segments import read_chain
 
@@ -30,21 +32,24 @@ def committed_state(storage: Storage, job: JobSpec, uid: str, state: str) -> Any
     """What a state held at the last epoch.
 
     Keyed state comes as a dictionary from key to what ``get()`` would give (from key and namespace
-    where it has one), operator state as a list of lists, one for each subtask.
+    where it has one), operator state as a list of lists, one for each subtask, and
+    broadcast state as a list of dictionaries.
     """
-    spec = _operator(job, uid)
+    spec = operator_of(job, uid)
     manifest = latest_manifest(storage)
     stored = manifest.operators.get(uid) if manifest is not None else None
     info = _state(spec, state)
     if not info.is_keyed:
         subtasks = () if stored is None else stored.subtasks
-        return [values_in(info, subtask.units[state]) for subtask in subtasks]
+        held = entries_in if info.kind == BROADCAST_MAP else values_in
+        return [held(info, subtask.units[state]) for subtask in subtasks]
     if manifest is None or stored is None:
         return {}
     return dict(_keyed(storage, job, spec, stored, state, manifest.created_at))
 
 
-def _operator(job: JobSpec, uid: str) -> OperatorSpec:
+def operator_of(job: JobSpec, uid: str) -> OperatorSpec:
+    """The operator with a uid, or an error that names those there are."""
     for _, operator in job.operators():
         if operator.uid == uid:
             return operator
@@ -96,7 +101,7 @@ def restored_backends(
     for subtask in stored.subtasks:
         ctx = ProcessContext(spec.uid, subtask.subtask, stored.parallelism)
         ctx.now_us = lambda: int(created_at * 1_000_000)
-        backend = HeapBackend(keyed, spec.key.type, job.max_parallelism, ctx)
+        backend = HeapBackend(keyed, spec.key.type, job.key_groups(spec), ctx)
         for table in read_chain(storage, subtask.chain):
             for _ in backend.apply(table):
                 continue

@@ -115,9 +115,9 @@ class MemoryStore:
         owner = (tables.lineage, tables.uid)
         if self.server.admitted.get(owner, 0) > attempt:
             raise self._fenced(tables, attempt)
-        self.server.admitted[owner] = attempt
         if is_known:
             self._check_there(tables)
+        self.server.admitted[owner] = attempt
         found = self.server.tables.setdefault(tables, {})
         for state in states:
             found.setdefault(state.name, {})
@@ -139,14 +139,18 @@ class MemoryStore:
         return sum(len(cells) for rows in states for cells in rows.values())
 
     def read(
-        self, tables: TableSet, state: str, keys: Sequence[bytes]
+        self, tables: TableSet, attempt: int, state: str, keys: Sequence[bytes]
     ) -> Mapping[bytes, list[tuple[bytes, bytes]]]:
         self._answer()
+        self.check_fence(tables, attempt)
         self._check_there(tables)
         rows = self._rows(tables, state)
         return {k: sorted(rows[k].items()) for k in sorted(set(keys)) if k in rows}
 
-    def read_entry(self, tables: TableSet, state: str, k: bytes, s: bytes) -> bytes | None:
+    def read_entry(
+        self, tables: TableSet, attempt: int, state: str, k: bytes, s: bytes
+    ) -> bytes | None:
+        self.check_fence(tables, attempt)
         return self._rows(tables, state).get(k, {}).get(s)
 
     def scan(

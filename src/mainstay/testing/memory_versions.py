@@ -68,9 +68,10 @@ class VersionedMemoryStore(VotingMemoryStore):
         return in_order(self._laid_over(tables, state, lambda each: each.epoch <= epoch))
 
     def read(
-        self, tables: TableSet, state: str, keys: Sequence[bytes]
+        self, tables: TableSet, attempt: int, state: str, keys: Sequence[bytes]
     ) -> Mapping[bytes, list[tuple[bytes, bytes]]]:
         self._answer()
+        self.check_fence(tables, attempt)
         self._check_there(tables)
         base, deltas = self._rows(tables, state), self._deltas(tables, state)
         wanted = set(keys)
@@ -78,7 +79,10 @@ class VersionedMemoryStore(VotingMemoryStore):
         versions += (each for k in wanted for each in deltas.get(k, ()))
         return {k: sorted(some.items()) for k, some in laid_over(versions).items()}
 
-    def read_entry(self, tables: TableSet, state: str, k: bytes, s: bytes) -> bytes | None:
+    def read_entry(
+        self, tables: TableSet, attempt: int, state: str, k: bytes, s: bytes
+    ) -> bytes | None:
+        self.check_fence(tables, attempt)
         deltas = self._deltas(tables, state).get(k, ())
         base = _base_of(self._rows(tables, state), k)
         return laid_over([*base, *deltas]).get(k, {}).get(s)
@@ -195,15 +199,18 @@ class VersionedMemoryStore(VotingMemoryStore):
         gone = {(each.number, g) for each in segments for g in each.groups if g in groups}
         for state in list(versions.deltas):
             self._drop(tables, state, lambda each: (each.number, _group(each)) in gone)
-        self._unnote(tables, groups, {each.segment for each in segments})
+        self._unnote(tables, groups, {(each.segment, each.number) for each in segments})
         self._answer()
 
-    def _unnote(self, tables: TableSet, groups: KeyGroupRange, segments: set[str]) -> None:
-        """Take rows of the ledger back within some key-groups."""
+    def _unnote(
+        self, tables: TableSet, groups: KeyGroupRange, segments: set[tuple[str, int]]
+    ) -> None:
+        """Take rows of the ledger back within some key-groups. Subtasks that have brought a segment
+        each for its own key-groups have given it a number each."""
         rows = self.server.ledger.get(tables, [])
-        kept = [row for row in rows if row.segment not in segments]
+        kept = [row for row in rows if (row.segment, row.number) not in segments]
         for row in rows:
-            if row.segment in segments:
+            if (row.segment, row.number) in segments:
                 within = Applied(row.segment, row.epoch, row.number, groups)
                 kept += [
                     Applied(row.segment, row.epoch, row.number, run)

@@ -17,7 +17,7 @@ from mainstay.state.backends.external.store import (
     TableSet,
     still_missing,
 )
-from mainstay.state.backends.external.votes import FenceHeldError, Part, Vote
+from mainstay.state.backends.external.votes import Doubt, FenceHeldError, Part, Vote
 from mainstay.testing.memory_store import MemoryStore
 
 
@@ -43,6 +43,11 @@ class VotingMemoryStore(MemoryStore):
     def votes(self, tables: TableSet) -> list[Vote]:
         self._answer()
         return self._prepared_for(tables)
+
+    def doubts(self, tables: TableSet) -> list[Doubt]:
+        """No time passes here."""
+        self._answer()
+        return [Doubt(vote, 0.0, "") for vote in self._prepared_for(tables)]
 
     def prepare(self, vote: Vote, parts: Sequence[Part], forget_up_to: int) -> None:
         self._answer()

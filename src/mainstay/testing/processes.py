@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -86,6 +88,41 @@ class Background:
         if self.owner.alive:
             at = self.simulation.steps + self.simulation.stall()
             self.simulation.works.append(Work(self.owner, work, done, failed, at))
+
+
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """Calls are work in the background: each is made, as a whole, at some later step."""
+
+    background: Background
+
+    def call(
+        self,
+        work: Callable[[], Any],
+        done: Callable[[Any], None],
+        failed: Callable[[Exception], None],
+        *,
+        is_async: bool,
+    ) -> Callable[[], None]:
+        state = {"is_wanted": True}
+
+        def if_wanted(report: Callable[[Any], None]) -> Callable[[Any], None]:
+            return lambda result: report(result) if state["is_wanted"] else None
+
+        self.background.submit(lambda: _awaited(work()), if_wanted(done), if_wanted(failed))
+        return lambda: state.update(is_wanted=False)
+
+
+def _awaited(result: Any) -> Any:
+    """What comes of a result that may be awaited: on an event loop of its own, so that nothing but
+    the seed decides what happens when."""
+    if not inspect.isawaitable(result):
+        return result
+
+    async def wait() -> Any:
+        return await result
+
+    return asyncio.run(wait())
 
 
 @dataclass(slots=True)

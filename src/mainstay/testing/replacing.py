@@ -21,20 +21,39 @@ from mainstay.errors import GraphError, MainstayError
 from mainstay.runtime.connector import Source
 from mainstay.schema import format_schema
 from mainstay.spelling import did_you_mean
+from mainstay.testing.listed import Listed
 
 
 class ReplacingEnvironment(Environment):
-    """Builds a job whose sources are replaced by those of a test, by uid."""
+    """Builds a job whose sources are replaced by those of a test, by uid.
 
-    def __init__(self, inputs: Mapping[str, Source], **settings: Any) -> None:
+    A list has the schema of the source that it replaces: ``inputs`` has it as a source then.
+    """
+
+    def __init__(self, inputs: Mapping[str, Source | list[Any]], **settings: Any) -> None:
         super().__init__(**settings)
-        self._inputs = inputs
-        for uid, source in inputs.items():
-            if not isinstance(source, Source):
+        self._lists = {uid: each for uid, each in inputs.items() if isinstance(each, list)}
+        self.inputs = {uid: each for uid, each in inputs.items() if isinstance(each, Source)}
+        for uid, given in inputs.items():
+            if uid not in self._names:
                 raise GraphError(
-                    f"the input for {uid!r} is a {type(source).__name__}; give it as "
+                    f"the input for {uid!r} is a {type(given).__name__}; give it as a list, or as "
                     'rows("schema", [...]).'
                 )
+
+    @property
+    def _names(self) -> list[str]:
+        return [*self.inputs, *(uid for uid in self._lists if uid not in self.inputs)]
+
+    def check_lists(self) -> None:
+        """Refuse lists for sources that the job does not have."""
+        unknown = [uid for uid in self._lists if uid not in self.inputs]
+        known = sorted(o.uid for o in self.graph().operators if o.source is not None)
+        if unknown:
+            raise GraphError(
+                f"inputs names {unknown}, but the job's sources are {known}."
+                f"{did_you_mean(unknown[0], known)}"
+            )
 
     def check_rescales(self, rescales: Sequence[int]) -> None:
         """Refuse what ``job.rescale`` would refuse."""
@@ -53,19 +72,31 @@ class ReplacingEnvironment(Environment):
         parallelism: int | None = None,
         watermark: Watermark | None = None,
     ) -> Stream:
-        given = self._inputs.get(uid) if isinstance(uid, str) else None
-        if given is None:
+        if uid not in self._names:
             return self._unreplaced(source, uid, parallelism, watermark)
         assert uid is not None
         if not isinstance(source, Source) and not is_data_source(source):
             # The program is wrong, and says so as it would anywhere.
             return super().source(source, uid=uid, parallelism=parallelism, watermark=watermark)
         column = getattr(source, "malformed_column", None)
+        given = self._given(uid, _declared(source), column)
         _check_declared(source, given, column, uid)
         stream = super().source(given, uid=uid, parallelism=parallelism, watermark=watermark)
         if column is None or given.malformed_column is not None:
             return stream
         return WholeRows(stream, uid, _malformed_schema(source, column))
+
+    def _given(self, uid: str, declared: pa.Schema | None, column: str | None) -> Source:
+        if uid not in self.inputs:
+            if declared is None:
+                raise GraphError(
+                    f"the source {uid!r} of the job does not say its schema, so the list given for "
+                    'it cannot be read: give it as rows("schema", [...]).'
+                )
+            if column is not None:
+                declared = declared.remove(declared.get_field_index(column))
+            self.inputs[uid] = Listed(declared, self._lists[uid], f"the list for {uid!r}")
+        return self.inputs[uid]
 
     def _unreplaced(
         self,
@@ -77,11 +108,11 @@ class ReplacingEnvironment(Environment):
         try:
             return super().source(source, uid=uid, parallelism=parallelism, watermark=watermark)
         except MainstayError as error:
-            if not self._inputs:
+            if not self._names:
                 raise
             raise GraphError(
-                f"{error} (The inputs= of the test are for {sorted(self._inputs)} and do not "
-                f"replace the source {uid!r}.{did_you_mean(uid, self._inputs)})"
+                f"{error} (The inputs= of the test are for {sorted(self._names)} and do not "
+                f"replace the source {uid!r}.{did_you_mean(uid, self._names)})"
             ) from error
 
     def from_dataframe(
@@ -90,14 +121,22 @@ class ReplacingEnvironment(Environment):
         *,
         uid: str,
         parallelism: int | None = None,
+        watermark: Watermark | None = None,
+        in_order: bool = False,
         allow_changed_query: bool = False,
     ) -> Stream:
         """A DataFrame that is replaced is not looked at; there may be no Spark."""
-        if uid not in self._inputs:
+        if uid not in self._names:
             return super().from_dataframe(
-                df, uid=uid, parallelism=parallelism, allow_changed_query=allow_changed_query
+                df,
+                uid=uid,
+                parallelism=parallelism,
+                watermark=watermark,
+                in_order=in_order,
+                allow_changed_query=allow_changed_query,
             )
-        return super().source(self._inputs[uid], uid=uid, parallelism=parallelism)
+        given = self._given(uid, None, None)
+        return super().source(given, uid=uid, parallelism=parallelism, watermark=watermark)
 
 
 class WholeRows(Stream):

@@ -20,6 +20,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 from random import Random
+from threading import get_ident
 from typing import Any
 
 import cloudpickle
@@ -44,6 +45,7 @@ from mainstay.testing.processes import (
     LEADER,
     Address,
     Background,
+    Calls,
     Cluster,
     Process,
     SimulatedClock,
@@ -104,6 +106,7 @@ class Simulation:
         self._old_leaders: list[tuple[Process, Coordinator]] = []
         self._lives_on = Random(f"leaders-{settings.seed}")
         self._terms = Random(f"terms-{settings.seed}")
+        self._hears = Random(f"hears-{settings.seed}")
         self._elections = sorted(self._terms.randrange(horizon) for _ in range(settings.terms))
         self._start_leader(succeeds=joined is not None)
 
@@ -123,7 +126,9 @@ class Simulation:
         if process.address[1] == COORDINATOR:
             suspicious = Suspicious(storage, lambda: process.is_replaced, self.violations.append)
             storage = GuardedStorage(suspicious, lambda: not process.is_replaced)
-        return Ports(self.clock, Background(self, process), send, storage, self._open)
+        background = Background(self, process)
+        calls = Calls(background)
+        return Ports(self.clock, background, send, storage, self._open, get_ident, calls)
 
     def is_heard(self, leader: Process) -> bool:
         """Whether a leader can reach workers, and they can reach it."""
@@ -177,6 +182,11 @@ class Simulation:
             except RAISED as error:
                 # Without state to restore, functions are opened at once.
                 self._fail(process, reportable(error))
+            else:
+                self._launched(process.worker)
+
+    def _launched(self, worker: Worker) -> None:
+        """For those that look on: a worker is there, and has done nothing."""
 
     def stop(self, attempt: Attempt) -> None:
         """The workers of an attempt will end, each some time from now."""
@@ -187,6 +197,10 @@ class Simulation:
     def _workers(self) -> list[Process]:
         return [p for p in self._processes.values() if p.worker is not None]
 
+    def _current_workers(self) -> list[Process]:
+        current = self.coordinator.attempts[-1].attempt if self.coordinator.attempts else 0
+        return [p for p in self._workers() if p.address[0] == current]
+
     def _kill(self, process: Process) -> None:
         process.alive = False
         self._processes.pop(process.address, None)
@@ -196,23 +210,23 @@ class Simulation:
                 del self._links[link]
 
     def _crash_something(self) -> None:
-        current = self.coordinator.attempts[-1].attempt if self.coordinator.attempts else 0
-        workers = [p for p in self._workers() if p.address[0] == current]
+        workers = self._current_workers()
         if workers and self.random.random() < 0.75:
-            process = self.random.choice(workers)
-            self._note(f"crash worker {process.address}")
-            self._kill(process)
-            number = process.address[1]
-            leader, attempt = self.leader, Attempt(current)
-            coordinator = self.coordinator
-            self.reports.append(
-                (leader, lambda: coordinator.workers_lost(attempt, "it was killed", number))
-            )
+            self._crash_worker(self.random.choice(workers))
         else:
             self._note("crash coordinator")
             self._replace_leader()
             self._end_workers_some_time(self.random)
             self._start_leader(succeeds=True)
+
+    def _crash_worker(self, process: Process) -> None:
+        self._note(f"crash worker {process.address}")
+        self._kill(process)
+        attempt, number = Attempt(process.address[0]), process.address[1]
+        coordinator = self.coordinator
+        self.reports.append(
+            (self.leader, lambda: coordinator.workers_lost(attempt, "it was killed", number))
+        )
 
     def _end_workers_some_time(self, random: Random) -> None:
         for process in self._workers():
@@ -268,7 +282,7 @@ class Simulation:
     def step(self) -> None:
         """One event, chosen at random from those that can happen."""
         self.steps += 1
-        self.clock.now += self.random.random() * 0.001
+        self._drift()
         is_over = self.coordinator.status.is_final
         may_crash = bool(self.coordinator.attempts) and not is_over
         if may_crash and self._crashes and self.steps >= self._crashes[0]:
@@ -302,6 +316,10 @@ class Simulation:
         if self.settings.check_invariants:
             self._check_invariants()
 
+    def _drift(self) -> None:
+        """A step takes some time."""
+        self.clock.now += self.random.random() * 0.001
+
     def _stop_if_asked(self) -> None:
         wanted = self.settings.stop_after_epochs
         complete = [r for r in self.coordinator.records if r.status == EpochStatus.COMPLETE]
@@ -333,9 +351,21 @@ class Simulation:
         process = self.random.choice([p for p in self._workers() if not p.idle])
 
         def step(worker: Worker) -> None:
-            process.idle = not worker.step()
+            process.idle = not worker.step(lambda: self._hear(process, worker))
 
         self._guarded(process, step)
+
+    def _hear(self, process: Process, worker: Worker) -> bool:
+        """A word of a coordinator may arrive between two tasks."""
+        if self._hears.random() < 0.8:
+            return False
+        for link in self._links:
+            if link[1] == process.address and link[0][1] == COORDINATOR:
+                worker.receive(self._links[link].popleft())
+                if not self._links[link]:
+                    del self._links[link]
+                return True
+        return False
 
     def _guarded(self, process: Process, action: Callable[[Worker], None]) -> None:
         """What a worker raises ends it; the coordinator hears of it."""
@@ -370,10 +400,12 @@ class Simulation:
         try:
             result = work.run()
         except RAISED as error:
-            failure = reportable(error)
-            self.reports.append((work.owner, lambda: work.failed(failure)))
+            self._work_failed(work, reportable(error))
         else:
             self.reports.append((work.owner, lambda: work.done(result)))
+
+    def _work_failed(self, work: Work, error: Exception) -> None:
+        self.reports.append((work.owner, lambda: work.failed(error)))
 
     def _report(self) -> None:
         owner, report = self.reports.pop(self.random.randrange(len(self.reports)))

@@ -15,13 +15,16 @@ from mainstay.runtime.coordinator.epochs import PendingEpoch, Subtask
 from mainstay.runtime.coordinator.global_commits import GlobalCommits
 from mainstay.runtime.coordinator.halt import Halt
 from mainstay.runtime.coordinator.input_progress import has_moved
+from mainstay.runtime.coordinator.queries import Queries, Question, Told
 from mainstay.runtime.coordinator.reports import Reports
 from mainstay.runtime.coordinator.savepoints import Wishes
 from mainstay.runtime.coordinator.slowness import Silent, Slowness, silent
 from mainstay.runtime.coordinator.snapshot_coordinator import SnapshotCoordinator
 from mainstay.runtime.coordinator.sourcing import Sourcing
+from mainstay.runtime.coordinator.standstill import Standstill
 from mainstay.runtime.messages import (
     Acknowledge,
+    Answered,
     Attempt,
     Decline,
     Epoch,
@@ -84,6 +87,7 @@ class RunningAttempt:
             job, number, options.lineage, ports, self.send_all, self._fail, lambda: claims.is_held
         )
         self._slowness = Slowness(job, options.snapshots.every_s)
+        self._standstill = Standstill(job)
         self._closing: Closing | None = None
         self._snapshots = SnapshotCoordinator(
             number,
@@ -101,6 +105,7 @@ class RunningAttempt:
             saved_epoch=owner.saved_epoch,
             failed=self._fail,
         )
+        self._queries = Queries(number, job, ports.send, self._last_epoch)
         self.book = self._snapshots.book
         self.commit_next = self._snapshots.commit_next
 
@@ -116,6 +121,15 @@ class RunningAttempt:
     def metrics(self) -> dict[Subtask, TaskMetrics]:
         """What each subtask last reported."""
         return dict(self._reports.metrics)
+
+    @property
+    def earlier_metrics(self) -> dict[Subtask, TaskMetrics]:
+        """The same some seconds ago."""
+        return self._reports.earlier()
+
+    def report_ages(self) -> dict[Subtask, float]:
+        """How long ago each subtask has reported."""
+        return self._reports.ages(self._ports.clock.monotonic())
 
     @property
     def confirmed(self) -> int:
@@ -143,8 +157,18 @@ class RunningAttempt:
                 self._snapshots.acknowledge(message)
             case Decline(_, epoch, task, subtask, reason):
                 self._snapshots.decline(epoch, f"{task}[{subtask}]: {reason}")
+            case Answered():
+                self._queries.answered(message)
             case WorkerFailed(_, worker, error):
                 self._fail(error, None if worker < 0 else worker)
+
+    def ask(self, question: Question, tell: Told) -> None:
+        """Ask those who own live state."""
+        self._queries.ask(question, tell)
+
+    def _last_epoch(self) -> int | None:
+        latest = self._claims.history.latest_epoch
+        return None if latest is None else latest.epoch
 
     def _is_own(self, message: Any) -> bool:
         return bool(message.attempt == self.number)
@@ -166,7 +190,8 @@ class RunningAttempt:
         is_halting = self._snapshots.halt is not None
         # Copies: it may be a thread of the user's that asks.
         pending, metrics = list(self.book.pending.values()), self.metrics
-        return outside + self._slowness.problems(pending, metrics, now, is_halting=is_halting)
+        slow = self._slowness.problems(pending, metrics, now, is_halting=is_halting)
+        return outside + slow + self._standstill.problems(metrics, self._reports.ended, now)
 
     def silent(self) -> list[Silent]:
         """The operators that have emitted nothing so far for the rows they took."""
@@ -223,12 +248,13 @@ class RunningAttempt:
     # ------------------------------------------------------------ ends
 
     def _finish_if_confirmed(self, final: PendingEpoch, wishes: Wishes) -> None:
-        """All sinks have confirmed the final epoch: claim ``Finished``, then release workers."""
+        """All sinks have confirmed the final epoch, and databases of state have it: claim
+        ``Finished``, then release workers."""
         if not self._claims.is_settled:
             return
         halt = self._snapshots.halt
         is_awaited = halt is None or halt.awaits_sinks or final.is_final
-        if is_awaited and (self.confirmed < final.epoch or wishes.is_saving):
+        if is_awaited and (self._is_awaiting(final.epoch) or wishes.is_saving):
             return
         if final.is_last:
             self._release(How.HALTED)
@@ -236,9 +262,15 @@ class RunningAttempt:
         finished = Finished(final.epoch, self.number)
         self._claims.claim(finished, lambda: self._release(How.FINISHED), self._fail)
 
+    def _is_awaiting(self, epoch: Epoch) -> bool:
+        """Whether something outside is to have all of an epoch and has not."""
+        settled = self._reports.settled(self.book.next_epoch)
+        return self.confirmed < epoch or (settled < epoch and not self._snapshots.is_held)
+
     def _release(self, how: How) -> None:
         """Let the workers end in good order, and wait until their functions are closed."""
         self._snapshots.shut_down()
+        self._queries.end(f"attempt {self.number} has come to its end")
         until = self._ports.clock.monotonic() + CLOSING_S
         self._closing = Closing(how, set(range(self._job.workers)), until)
         self.send_all(Release(self.number))
@@ -257,6 +289,7 @@ class RunningAttempt:
 
     def end(self, reason: str) -> None:
         """The attempt is over: nothing more is triggered or believed."""
+        self._queries.end(f"the attempt that was asked has ended: {reason}")
         self._snapshots.abandon(reason)
 
     def check_invariants(self) -> None:

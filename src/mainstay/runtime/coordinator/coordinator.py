@@ -55,7 +55,7 @@ from mainstay.runtime.options import JobOptions
 from mainstay.runtime.ports import Ports
 from mainstay.runtime.spec import JobSpec
 from mainstay.runtime.status import RESCALED, Status
-from mainstay.snapshot.history import Begin, Ended
+from mainstay.snapshot.history import Begin, Ended, History
 from mainstay.snapshot.manifest import FileRef, Manifest
 
 MOST_REASON = 2000
@@ -100,6 +100,7 @@ class Coordinator:
         self._ended_how = ""
         self.requests = Requests(ports, options.name)
         self.savepoint = self.requests.savepoint
+        self.snapshot = self.requests.snapshot
         self.stop = self.requests.stop
         self.rescale = self.requests.rescale
         self.execution = Execution(
@@ -197,6 +198,11 @@ class Coordinator:
         return self.status.is_final and not self._farewell.is_under_way
 
     @property
+    def history(self) -> History:
+        """What the commit log says, as far as this leader knows."""
+        return self._claims.history
+
+    @property
     def last_epoch(self) -> int | None:
         """The epoch that the job would go on from; None where there is none."""
         return self._starting.last_epoch(self._claims.history)
@@ -292,9 +298,10 @@ class Coordinator:
         if at is None:
             self._fail_job(error, self._restarts.why_not_again, worker)
             return
-        self.status = Status.RESTARTING
         following = self._claims.history.next_attempt
+        # Before the status: other threads that see the job restart are to see why.
         self.chronicle.will_try_again(error, at, following, self.last_epoch, worker)
+        self.status = Status.RESTARTING
 
     def _end_as(self, ended: Ended) -> None:
         """The job has ended under another leader: it has ended here, and nothing is done for it."""

@@ -9,11 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from mainstay.errors import QueryError
 from mainstay.runtime.coordinator.attempt import Owner, RunningAttempt
 from mainstay.runtime.coordinator.chronicle import Chronicle
 from mainstay.runtime.coordinator.claims import Claims
 from mainstay.runtime.coordinator.cluster import Cluster
+from mainstay.runtime.coordinator.epochs import PendingEpoch
 from mainstay.runtime.coordinator.housekeeping import Housekeeping
+from mainstay.runtime.coordinator.queries import Question, Told
 from mainstay.runtime.coordinator.requests import Requests
 from mainstay.runtime.coordinator.slowness import Silent
 from mainstay.runtime.coordinator.starting import Start
@@ -99,12 +102,12 @@ class Execution:
 
     def tick(self, now: float) -> None:
         if self.attempt is not None:
-            self.attempt.tick(now, self._requests.savepoints.wishes())
+            self.attempt.tick(now, self._requests.wishes())
 
     def deadline(self) -> float | None:
         if self.attempt is None:
             return None
-        return self.attempt.deadline(self._requests.savepoints.wishes())
+        return self.attempt.deadline(self._requests.wishes())
 
     def committed(self, place: FileRef, manifest: Manifest) -> None:
         """An epoch of the attempt is in the log: delete what only older ones needed."""
@@ -122,6 +125,18 @@ class Execution:
         """What each subtask of the current attempt last reported."""
         return self.attempt.metrics if self.attempt is not None else {}
 
+    def earlier_metrics(self) -> dict[tuple[str, int], TaskMetrics]:
+        """What each had reported some seconds ago, so that there are rates."""
+        return self.attempt.earlier_metrics if self.attempt is not None else {}
+
+    def report_ages(self) -> dict[tuple[str, int], float]:
+        """How long ago each has reported; by any thread."""
+        return self.attempt.report_ages() if self.attempt is not None else {}
+
+    def pending(self) -> list[PendingEpoch]:
+        """The epochs that are under way; by any thread."""
+        return [] if self.attempt is None else list(self.attempt.book.pending.values())
+
     def problems(self) -> list[Problem]:
         """What the job waits for just now, and goes on by itself once that is over."""
         if self.attempt is None:
@@ -131,6 +146,18 @@ class Execution:
     def silent(self) -> list[Silent]:
         """The operators of the current attempt that emitted nothing for the rows they took."""
         return self.attempt.silent() if self.attempt is not None else []
+
+    def ask(self, question: Question, tell: Told) -> None:
+        """Ask for live state, of which there is some while an attempt runs."""
+        if self.attempt is None or not self.attempt.is_running():
+            tell(
+                QueryError(
+                    f"job {self._options.name!r} is not running just now, so there is no live "
+                    "state. Ask again, or ask for what is committed with at='committed'."
+                )
+            )
+        else:
+            self.attempt.ask(question, tell)
 
     # ------------------------------------------------------------ the end
 

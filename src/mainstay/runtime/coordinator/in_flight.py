@@ -157,8 +157,10 @@ def _input_for(
             f"{name.consumer!r} may be another operator now. Write uid={name.consumer!r} at the "
             f"one that they were sent to, and uids of their own at the others. {_way_on()}"
         )
-    fitting = [given for given in operator.inputs if given.port == name.port]
-    fitting = [*_of_sender(fitting, name.sender), *fitting, *operator.other_forms]
+    same_port = [given for given in operator.inputs if given.port == name.port]
+    # What an input is numbered may have changed; who sends to it is the better sign.
+    senders = [*_of_output(same_port, name), *_of_output(operator.inputs, name)]
+    fitting = [*senders, *same_port, *operator.other_forms]
     for given in fitting:
         if _columns(given.schema) == _columns(schema):
             return given
@@ -182,8 +184,8 @@ def _renewed(name: EdgeName, operator: OperatorSpec) -> EdgeName:
     return name._replace(kind=name.kind or "unknown", wiring=operator.wiring)
 
 
-def _of_sender(inputs: Iterable[InputSpec], sender: str) -> list[InputSpec]:
-    return [given for given in inputs if given.sender == sender]
+def _of_output(inputs: Iterable[InputSpec], name: EdgeName) -> list[InputSpec]:
+    return [given for given in inputs if (given.sender, given.side) == (name.sender, name.side)]
 
 
 def _columns(schema: pa.Schema) -> list[tuple[str, pa.DataType]]:

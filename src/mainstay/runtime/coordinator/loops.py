@@ -3,14 +3,15 @@
 Suppose that every source had ended before an epoch was triggered, and that the log of every loop
 is empty in that epoch. Then nothing was queued at any head when it passed the marker on, nothing
 came back before the marker did, and nothing new can enter: no row is left anywhere behind the
-markers. So the heads may end, each with its input.
+markers. So the heads may end, each with its input. Rows that wait for the answer of a function are
+passed by markers, and so are asked for as well.
 """
 
 from __future__ import annotations
 
 from mainstay.runtime.coordinator.epochs import Subtask
 from mainstay.runtime.messages import Epoch
-from mainstay.runtime.own_states import FEEDBACK
+from mainstay.runtime.own_states import CALLS, FEEDBACK
 from mainstay.runtime.spec import JobSpec
 from mainstay.snapshot.manifest import Manifest
 
@@ -45,5 +46,12 @@ class Loops:
         if self._is_over or Epoch(manifest.epoch) not in self._after_input:
             return False
         subtasks = (task for uid in self._heads for task in manifest.operators[uid].subtasks)
-        self._is_over = not any(task.units[FEEDBACK.name].count for task in subtasks)
+        is_left = any(task.units[FEEDBACK.name].count for task in subtasks)
+        self._is_over = not is_left and not _has_calls(manifest)
         return self._is_over
+
+
+def _has_calls(manifest: Manifest) -> bool:
+    """Whether rows wait for an answer: these have let the marker pass."""
+    subtasks = (task for operator in manifest.operators.values() for task in operator.subtasks)
+    return any(task.units[CALLS].count for task in subtasks if CALLS in task.units)

@@ -41,5 +41,6 @@ def _operator_state(pending: PendingEpoch, task: TaskSpec, operator: OperatorSpe
             pending.states[(task.id, subtask)][operator.uid] for subtask in range(task.parallelism)
         ),
         key_names=key_names_of(operator),
+        max_parallelism=None if operator.key is None else operator.max_parallelism,
     )
     return with_channels(stored)

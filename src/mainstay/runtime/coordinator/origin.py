@@ -145,6 +145,7 @@ def _operator_state(storage: Storage, operator: SavepointOperator) -> OperatorSt
             for number, share in enumerate(units)
         ),
         key_names=operator.key_names,
+        max_parallelism=operator.max_parallelism,
     )
 
 

@@ -14,7 +14,7 @@ from mainstay.errors import RestoreError
 from mainstay.runtime.coordinator.in_flight import in_flight_rows, without_channels
 from mainstay.runtime.coordinator.numbering import check_numbers
 from mainstay.runtime.deployment import RestoredState
-from mainstay.runtime.own_states import FEEDBACK
+from mainstay.runtime.own_states import FEEDBACK, TIMES
 from mainstay.runtime.spec import JobSpec, OperatorSpec
 from mainstay.runtime.upgrading import StoredAs
 from mainstay.snapshot.manifest import Manifest, OperatorState, OperatorUnits, StateSchema
@@ -48,7 +48,7 @@ def plan_restore(
 
     ``origin`` is where the files are that it names, if they are not the job's own.
     """
-    _check_key_groups(manifest, job)
+    _check_hash(manifest)
     if not job.allow_pickle:
         _check_no_pickles(manifest, job, allow_dropped)
     in_flight = in_flight_rows(manifest, job, allow_dropped)
@@ -65,13 +65,14 @@ def plan_restore(
         if stored is None:
             report.append(f"added operator {uid!r}: starts empty")
             continue
+        _check_key_groups(manifest, stored, job, operator)
         match = _match(stored, operator, allow_dropped)
         report.extend(match.report)
         if stored.parallelism != parallelism and _holds_state(stored):
             report.append(
                 f"rescaled operator {uid!r} from {stored.parallelism} to {parallelism} subtasks"
             )
-        restored = _distribute(stored, match, parallelism, manifest.max_parallelism, rewrite)
+        restored = _distribute(stored, match, parallelism, job.key_groups(operator), rewrite)
         for subtask, state in enumerate(restored):
             is_foreign = origin is not None
             states[(uid, subtask)] = replace(
@@ -93,20 +94,30 @@ def key_names_of(operator: OperatorSpec) -> tuple[str, ...]:
     return () if key is None or key.hidden else tuple(key.names)
 
 
-def _check_key_groups(manifest: Manifest, job: JobSpec) -> None:
+def _check_hash(manifest: Manifest) -> None:
     if manifest.hash_id != HASH_ID:
         raise RestoreError(
             f"epoch {manifest.epoch} was written with the key hash {manifest.hash_id!r}, this "
             f"version of Mainstay uses {HASH_ID!r}. Restore it with the version that wrote it."
         )
-    if manifest.max_parallelism != job.max_parallelism:
-        raise RestoreError(
-            f"epoch {manifest.epoch} was written with max_parallelism={manifest.max_parallelism}, "
-            f"the job asks for {job.max_parallelism}. Keys are bound to their key-groups for the "
-            f"life of the state: set max_parallelism={manifest.max_parallelism}, or rewrite the "
-            "state with mainstay.spark.rebucket(spark, source, target, "
-            f"max_parallelism={job.max_parallelism}) and start from the target."
-        )
+
+
+def _check_key_groups(
+    manifest: Manifest, stored: OperatorState, job: JobSpec, operator: OperatorSpec
+) -> None:
+    """Refuse keyed state in another number of key-groups than the operator has."""
+    before, now = manifest.key_groups(stored.uid), job.key_groups(operator)
+    if stored.key_type is None or before == now:
+        return
+    is_own = stored.max_parallelism is not None or operator.max_parallelism is not None
+    rebucketed = f"{{{stored.uid!r}: {now}}}" if is_own else f"{now}"
+    raise RestoreError(
+        f"operator {stored.uid!r}: epoch {manifest.epoch} was written with "
+        f"max_parallelism={before}, the job asks for {now}. Keys are bound to their key-groups for "
+        f"the life of the state: set max_parallelism={before}, or rewrite the state with "
+        f"mainstay.spark.rebucket(spark, source, target, max_parallelism={rebucketed}) and start "
+        "from the target."
+    )
 
 
 def _check_no_pickles(manifest: Manifest, job: JobSpec, allow_dropped: frozenset[str]) -> None:
@@ -140,7 +151,8 @@ def _drop_operator(stored: OperatorState, allowed: frozenset[str], report: list[
     if not _holds_state(stored):
         return
     names = [state.name for state in stored.states]
-    missing = [f"{stored.uid}.{name}" for name in names if f"{stored.uid}.{name}" not in allowed]
+    needed = [f"{stored.uid}.{name}" for name in names if name not in TIMES]
+    missing = [name for name in needed if name not in allowed]
     if missing and schema_of(FEEDBACK) in stored.states:
         raise RestoreError(
             f"the job has no loop {stored.uid!r}, but the snapshot holds rows that were in it. "
@@ -188,6 +200,7 @@ def _match(stored: OperatorState, operator: OperatorSpec, allowed: frozenset[str
             f"{keys} the key of operator {stored.uid!r}: {stored.key_type} to "
             f"{key_type_of(operator)}"
         )
+    allowed = allowed | {f"{stored.uid}.{name}" for name in operator.given_up}
     upgrades = []
     kept = [state for state in stored.states if state.name in declared or _is_kept(stored, state)]
     stored = replace(stored, states=tuple(kept))
@@ -209,6 +222,8 @@ def _match(stored: OperatorState, operator: OperatorSpec, allowed: frozenset[str
 
 def _is_kept(stored: OperatorState, state: StateSchema) -> bool:
     """Whether there is anything in a state; of operator state that is known."""
+    if state.name in TIMES and state.redistribute is not None:
+        return False
     units = (subtask.units.get(state.name) for subtask in stored.subtasks)
     return state.redistribute is None or any(each is not None and each.count for each in units)
 
@@ -256,6 +271,5 @@ def _upgraded_units(
 
 
 def _upgraded(units: OperatorUnits, upgrade: StateUpgrade) -> OperatorUnits:
-    values, keep = upgrade.values(decode_units(units.data))
-    kept = values.filter(keep)
+    kept = upgrade.units(decode_units(units.data))
     return replace(units, count=len(kept), data=encode_units(kept))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import replace
 from typing import Any
 
@@ -13,10 +14,14 @@ from mainstay.runtime.messages import (
     Metrics,
     OutsideProblem,
     Ready,
+    Settled,
     TaskMetrics,
 )
 from mainstay.runtime.spec import JobSpec
 from mainstay.runtime.status import Problem
+
+LATELY_S = 5.0
+"""Rates are those of the last seconds: workers report twice in a second, so less would jump."""
 
 
 class Reports:
@@ -24,6 +29,9 @@ class Reports:
 
     def __init__(self, job: JobSpec) -> None:
         self.metrics: dict[Subtask, TaskMetrics] = {}
+        self._lately: dict[Subtask, deque[TaskMetrics]] = {}
+        self._heard: dict[Subtask, float] = {}
+        """When each subtask has last reported figures."""
         self.ended: set[Subtask] = set()
         self.subtasks = frozenset((task.id, subtask) for task, subtask in job.subtasks())
         self._workers = job.workers
@@ -31,6 +39,7 @@ class Reports:
         self._sink_uids = {operator.uid for _, operator in job.operators() if operator.sink}
         self._ready: set[int] = set()
         self._confirmed: dict[Subtask, Epoch] = {}
+        self._settled: dict[Subtask, Epoch] = {}
         self._problems: dict[Subtask, tuple[Problem, float]] = {}
         """By sink or source and subtask, with the time at which each began."""
         self._holding: set[Subtask] = set()
@@ -44,6 +53,8 @@ class Reports:
                 self.ended.add((task, subtask))
             case Committed(_, epoch, task, subtask):
                 self._confirmed[(task, subtask)] = epoch
+            case Settled(_, epoch, task, subtask):
+                self._settled[(task, subtask)] = epoch
             case OutsideProblem(_, uid, subtask, problem, holds_epochs):
                 self._problems.pop((uid, subtask), None)
                 self._holding.discard((uid, subtask))
@@ -54,6 +65,26 @@ class Reports:
             case Metrics(_, worker, tasks):
                 for task, figures in tasks.items():
                     self.metrics[(task, worker)] = figures
+                    self._heard[(task, worker)] = now
+                    self._remember((task, worker), figures)
+
+    def _remember(self, subtask: Subtask, figures: TaskMetrics) -> None:
+        """Keep what it said in the last seconds, and the one before, for rates."""
+        lately = self._lately.setdefault(subtask, deque())
+        lately.append(figures)
+        while len(lately) > 2 and lately[1].lasted_s <= figures.lasted_s - LATELY_S:
+            lately.popleft()
+
+    def earlier(self) -> dict[Subtask, TaskMetrics]:
+        """What each subtask had reported some seconds ago; by any thread."""
+        return {subtask: lately[0] for subtask, lately in list(self._lately.items()) if lately}
+
+    def ages(self, now: float) -> dict[Subtask, float]:
+        """How long ago each subtask has reported; by any thread.
+
+        A worker does so twice in a second, unless a call of a function holds its thread.
+        """
+        return {subtask: max(0.0, now - at) for subtask, at in list(self._heard.items())}
 
     @property
     def are_all_ready(self) -> bool:
@@ -66,6 +97,10 @@ class Reports:
     def confirmed(self, newest: int) -> int:
         """The epoch up to which every sink has confirmed; ``newest`` where there is no sink."""
         return min((self._confirmed.get(sink, 0) for sink in self._sinks), default=newest)
+
+    def settled(self, newest: int) -> int:
+        """The epoch up to which every database of state has everything; ``newest`` without one."""
+        return min(self._settled.values(), default=newest)
 
     def problems(self, now: float) -> list[Problem]:
         """What workers wait for outside."""

@@ -13,7 +13,8 @@ from mainstay.runtime.coordinator.attempt import RunningAttempt
 from mainstay.runtime.coordinator.claims import Claims
 from mainstay.runtime.coordinator.halt import Done, Halt, Halting
 from mainstay.runtime.coordinator.in_flight import holds_in_flight_rows
-from mainstay.runtime.coordinator.savepoints import Savepoints
+from mainstay.runtime.coordinator.savepoints import Savepoints, Wishes
+from mainstay.runtime.coordinator.wanted_epochs import Told, WantedEpochs
 from mainstay.runtime.ports import Ports
 from mainstay.runtime.spec import JobSpec
 from mainstay.snapshot.manifest import Manifest
@@ -24,6 +25,7 @@ class Requests:
 
     def __init__(self, ports: Ports, job: str) -> None:
         self.savepoints = Savepoints(ports)
+        self._epochs = WantedEpochs()
         self._job = job
         self._attempt: RunningAttempt | None = None
         self._halting: Halting | None = None
@@ -41,6 +43,17 @@ class Requests:
             done(SavepointError(f"the savepoint {path!r} was not written: {self._ended_how}"))
         else:
             self.savepoints.request(path, self._next_epoch, done)
+
+    def snapshot(self, told: Told) -> None:
+        """Take an epoch now, and tell its number when it is complete."""
+        if self._ended_how is not None:
+            told(None, JobOverError(f"no epoch was taken: {self._ended_how}"))
+        else:
+            self._epochs.request(self._next_epoch(), told)
+
+    def wishes(self) -> Wishes:
+        """What an attempt has to know of what was asked for."""
+        return replace(self.savepoints.wishes(), asked_epoch=self._epochs.lowest)
 
     def stop(self, path: str | None, done: Done, *, drain: bool = False) -> None:
         """Halt the job for good, with a savepoint of its last epoch where there is a path.
@@ -125,6 +138,7 @@ class Requests:
             # Where the job goes on there are other epochs to make a savepoint of.
             is_last = halting.job is None or not holds_in_flight_rows(manifest)
         self.savepoints.committed(manifest, job, is_last=is_last)
+        self._epochs.committed(manifest.epoch)
 
     def tick(self, claims: Claims) -> None:
         """Note finished savepoints in the log, one at a time. Nothing depends on it."""
@@ -152,6 +166,7 @@ class Requests:
         """It has ended: say how to everybody who still waits, or asks later."""
         self._ended_how = how
         self.savepoints.end(self._ended_how)
+        self._epochs.end(self._ended_how)
         halting, self._halting = self._halting, None
         if halting is None:
             return

@@ -41,10 +41,10 @@ from mainstay.snapshot.savepoint_files import write_keyed, write_units
 from mainstay.snapshot.statefile import StateTable
 from mainstay.snapshot.storage import Storage
 from mainstay.snapshot.units import load_units
+from mainstay.state.broadcast import unit_type
 from mainstay.state.kinds import kind_named
 from mainstay.state.operator import decode_units, encode_units
 from mainstay.state.segments import check_readable, read_segment
-from mainstay.state.values import ValueType
 from mainstay.state.whole import to_whole
 
 PIECE_BYTES = 64 << 20
@@ -146,9 +146,8 @@ def _ranges(chain: tuple[SegmentRef, ...]) -> Iterator[tuple[SegmentRef, ...]]:
 
 
 def _operator_piece(stored: OperatorState, state: StateSchema) -> Piece:
-    declared = None if state.value_type == "pickle" else state.value_type
     assert state.redistribute is not None
-    nothing = encode_units(ValueType.of(declared).to_array([]))
+    nothing = encode_units(pa.array([], unit_type(state)))
     none = OperatorUnits(state.redistribute, 0, nothing)
     shares = tuple(subtask.units.get(state.name, none) for subtask in stored.subtasks)
     return OperatorPiece(stored.uid, state, shares)
@@ -171,6 +170,7 @@ def savepoint_of(manifest: Manifest, job: JobSpec, written: Sequence[Written]) -
                 stored.key_type,
                 names.get(uid, ()),
                 tuple(SavepointState(s, _files(written, uid, s.name)) for s in stored.states),
+                stored.max_parallelism,
             )
             for uid, stored in manifest.operators.items()
         },

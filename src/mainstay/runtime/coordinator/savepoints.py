@@ -63,11 +63,19 @@ class Wishes:
     """What an attempt has to know of the savepoints that were asked for.
 
     ``epoch``: the lowest number of an epoch that somebody waits for, None if nobody does.
+    ``asked_epoch``: the same for an epoch that need not be a savepoint.
     ``is_saving``: one is under way, so that the job must not end yet.
     """
 
     epoch: int | None = None
     is_saving: bool = False
+    asked_epoch: int | None = None
+
+    @property
+    def next_epoch(self) -> int | None:
+        """The lowest number of all that is waited for."""
+        wanted = (epoch for epoch in (self.epoch, self.asked_epoch) if epoch is not None)
+        return min(wanted, default=None)
 
 
 class Savepoints:

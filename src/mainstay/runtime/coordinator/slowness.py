@@ -157,8 +157,8 @@ def _shown(seconds: float) -> str:
 class Silent:
     """An operator that took rows and emitted none, although somebody would take them.
 
-    A filter, or the stream of malformed records, may do so (``may_be``); a function that does has
-    perhaps forgotten its ``yield``.
+    A filter, the stream of malformed records, and what waits for event time may do so (``may_be``);
+    a function that does has perhaps forgotten its ``yield``.
     """
 
     uid: str
@@ -180,14 +180,12 @@ def silent(job: JobSpec, metrics: Mapping[Subtask, TaskMetrics]) -> list[Silent]
     for task, operator in job.operators():
         if not _is_asked(task, operator):
             continue
-        counts = [
-            figures.counts.get(operator.uid, (0, 0))
-            for (id, _), figures in metrics.items()
-            if id == task.id
-        ]
+        figures = [each for (id, _), each in metrics.items() if id == task.id]
+        counts = [each.counts.get(operator.uid, (0, 0)) for each in figures]
         rows, emitted = sum(count[0] for count in counts), sum(count[1] for count in counts)
+        emitted += sum(sum(each.sides.get(operator.uid, {}).values()) for each in figures)
         if rows and not emitted:
-            may_be = operator.name.startswith(("filter", "malformed"))
+            may_be = operator.needs_time or operator.name.startswith(("filter", "malformed"))
             found.append(Silent(operator.uid, rows, may_be))
     return found
 

@@ -78,6 +78,9 @@ class SnapshotCoordinator:
         self.halt: Halt | None = None
         """Set when the attempt is to come to a standstill with one last epoch."""
         self.final: PendingEpoch | None = None
+        self.is_held = False
+        """Whether databases of state were told of the last epoch while a savepoint read them: they
+        take it in when their workers are released."""
         """The epoch that the attempt ends with, once it is in the log."""
         self._attempt = attempt
         self._job = job
@@ -152,7 +155,7 @@ class SnapshotCoordinator:
         if self.final is not None or self.book.final_is_pending:
             return None
         is_halting = self.halt is not None and not self.halt.drain
-        wanted = wishes.epoch
+        wanted = wishes.next_epoch
         is_wanted = wanted is not None and all(epoch < wanted for epoch in self.book.pending)
         if is_halting or is_wanted:
             return self.book.next_urgent_trigger()
@@ -221,7 +224,9 @@ class SnapshotCoordinator:
             return
         for older in subsumed:
             self._send_all(AbortEpoch(self._attempt, older.epoch))
-        self._send_all(EpochComplete(self._attempt, pending.epoch, self._saved_epoch()))
+        saved = self._saved_epoch()
+        self.is_held = saved is not None
+        self._send_all(EpochComplete(self._attempt, pending.epoch, saved))
         self._commits.epoch_complete(manifest)
         self._sourcing.epoch_complete(manifest)
         if self._loops.is_ended_by(manifest):

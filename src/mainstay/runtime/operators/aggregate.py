@@ -5,35 +5,38 @@ gathered into one partial result per key, where that makes them fewer. ``Aggrega
 behind it, at the key's owner: it merges partial results, or rows as they are, into the state, and
 emits what is then kept for each key it has touched.
 
-Both gather rows while there is more to do, because a batch costs about as much as some thousands of
-rows, and many rows of a key cost as much as one once they are combined. They hold on to nothing
-when the worker is idle, before a marker, and at the end, and not for long otherwise.
+Both gather rows while there is more to do: many rows of a key cost as much as one once they are
+combined.
 
 This is a hot file (benchmarks/aggregate_path.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 
 from mainstay.errors import StateTypeError
 from mainstay.runtime.messages import Epoch
-from mainstay.runtime.operators.base import Operator, OperatorContext
+from mainstay.runtime.operators.base import OperatorContext, user_error
+from mainstay.runtime.operators.gathering import GatheringOperator
+from mainstay.runtime.operators.window_results import WindowResults
 from mainstay.runtime.spec import KeySpec
 from mainstay.schema import format_type
-from mainstay.schema.sizes import joined
 from mainstay.schema.transpose import shown
-from mainstay.state.accumulating import Column, DoesNotFitError, accumulating, result
+from mainstay.state.accumulating import (
+    AggregateFailedError,
+    Column,
+    DoesNotFitError,
+    accumulating,
+    result,
+)
 from mainstay.state.aggregates import STATE, Aggregation
 from mainstay.state.backends.contract import Work
 from mainstay.state.columns import ColumnsHandle
 from mainstay.state.grouping import Grouper, Groups
 
-GATHERED_ROWS = 1 << 17
-LINGER_S = 0.03
-"""How long rows are gathered under load: the more there are, the fewer keys there are for each."""
 WORTHWHILE = 0.65
 """Groups per row above which combining costs more than it saves."""
 OTHER_FORM = 1
@@ -42,55 +45,42 @@ PASSED_ON = 16
 """Batches that are passed on as they are before combining is tried again."""
 
 
-class Gathering(Operator):
-    """Gathers batches, and works on all of them at once when there are enough or it is time."""
+class Gathering(GatheringOperator):
+    """Gathers the rows that are to be aggregated."""
+
+    results: WindowResults | None = None
+    """What is made of the results of windows; None where they are emitted as they are."""
 
     def __init__(self, key: KeySpec, aggregation: Aggregation, schema: pa.Schema) -> None:
+        super().__init__()
         self._key = key
         self._aggregation = aggregation
         self._schema = schema
         self._parts = [accumulating(each) for each in aggregation.accumulators]
         self._grouper = Grouper()
-        self._gathered: list[pa.RecordBatch] = []
-        self._rows = 0
-        self._since = 0.0
 
-    def process(self, batch: pa.RecordBatch, port: int) -> None:
-        if not batch.num_rows:
-            return
-        if not self._gathered:
-            self._since = self.context.clock.monotonic()
-        self._gathered.append(batch)
-        self._rows += batch.num_rows
-        if self._rows >= GATHERED_ROWS:
-            self.flush()
+    def open(self, context: OperatorContext) -> None:
+        super().open(context)
+        if self.results is not None:
+            self.out = self.results.over(self.out, context)
 
-    def flush(self, *, idle: bool = True) -> bool:
-        if not self._gathered:
-            return False
-        if not idle and self.context.clock.monotonic() < self._since + LINGER_S:
-            return False
-        gathered, self._gathered, self._rows = self._gathered, [], 0
-        for batch in joined(gathered):
-            self.out(self.emitted(batch))
-        return True
+    def on_complete(self, epoch: Epoch) -> None:
+        if self.results is not None:
+            self.results.completed(epoch, self.context)
 
-    def before_marker(self, epoch: Epoch) -> None:
-        self.flush()
+    def close(self) -> None:
+        if self.results is not None:
+            self.results.close(self.context)
 
-    def end_of_input(self) -> None:
-        self.flush()
+    def take(self, batch: pa.RecordBatch) -> None:
+        self.out(self.emitted(batch))
 
     def emitted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         raise NotImplementedError
 
-    def partials(self, batch: pa.RecordBatch) -> list[pa.Array]:
-        """A partial result of each row, for each accumulator."""
-        return [part.first_partials(batch) for part in self._parts]
-
-    def combined(self, partials: Sequence[pa.Array], groups: Groups) -> list[Column]:
-        pairs = zip(self._parts, partials, strict=True)
-        return [part.combine(column, groups) for part, column in pairs]
+    def combined(self, batch: pa.RecordBatch, groups: Groups) -> list[Column]:
+        """A partial result of each group of rows, for each accumulator."""
+        return [part.combine_rows(batch, groups) for part in self._parts]
 
     def key_column(self, batch: pa.RecordBatch) -> pa.Array:
         """The key as one column: a struct where it has several."""
@@ -122,6 +112,13 @@ class Gathering(Operator):
             "wider decimals: convert it with map_batches(...) before key_by(...)."
         )
 
+    def failed(self, error: AggregateFailedError) -> Exception:
+        """The error of what its author wrote for an aggregate."""
+        if isinstance(error.cause, StateTypeError):
+            return StateTypeError(f"operator {self.known_as!r}: {error.cause}")
+        context = replace(self.context, uid=self.known_as)
+        return user_error(context, error.cause, error.hook)
+
 
 class Combine(Gathering):
     """One row of partial results for each key of what it has gathered, or one for each row."""
@@ -137,12 +134,15 @@ class Combine(Gathering):
         return self._of
 
     def emitted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        partials = self.partials(batch)
         groups = self._groups(batch)
-        if groups is None or groups.codes is None:
-            columns = [*self.key_columns(batch), *partials]
-        else:
-            columns = [*self.key_columns(batch, groups), *self._arrays(batch, partials, groups)]
+        try:
+            if groups is None or groups.codes is None:
+                partials = [part.first_partials(batch) for part in self._parts]
+                columns = [*self.key_columns(batch), *partials]
+            else:
+                columns = [*self.key_columns(batch, groups), *self._arrays(batch, groups)]
+        except AggregateFailedError as error:
+            raise self.failed(error) from error.cause
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
     def _groups(self, batch: pa.RecordBatch) -> Groups | None:
@@ -155,11 +155,9 @@ class Combine(Gathering):
             self._to_pass = PASSED_ON
         return groups
 
-    def _arrays(
-        self, batch: pa.RecordBatch, partials: Sequence[pa.Array], groups: Groups
-    ) -> list[pa.Array]:
+    def _arrays(self, batch: pa.RecordBatch, groups: Groups) -> list[pa.Array]:
         try:
-            columns = self.combined(partials, groups)
+            columns = self.combined(batch, groups)
         except DoesNotFitError as error:
             keys = self.key_column(batch).take(pa.array(groups.rows))
             raise self.refused(error, keys) from None
@@ -216,10 +214,11 @@ class AggregateByKey(Gathering):
         self._key, self._other_key = self._other_key, self._key
         self._combined = not self._combined
 
-    def partials(self, batch: pa.RecordBatch) -> list[pa.Array]:
+    def combined(self, batch: pa.RecordBatch, groups: Groups) -> list[Column]:
         if not self._combined:
-            return super().partials(batch)
-        return batch.columns[len(self._key.columns) :]  # type: ignore[no-any-return]
+            return super().combined(batch, groups)
+        partials = zip(self._parts, batch.columns[len(self._key.columns) :], strict=True)
+        return [part.combine(column, groups) for part, column in partials]
 
     def emitted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         keys = self.key_column(batch)
@@ -227,9 +226,11 @@ class AggregateByKey(Gathering):
         if groups.codes is not None:
             keys = keys.take(pa.array(groups.rows))
         try:
-            kept = self._state.fold(keys, self.combined(self.partials(batch), groups))
+            kept = self._state.fold(keys, self.combined(batch, groups))
+            results = [result(output, kept, self._parts) for output in self._aggregation.outputs]
         except DoesNotFitError as error:
             raise self.refused(error, keys) from None
-        results = [result(output, kept, self._parts) for output in self._aggregation.outputs]
+        except AggregateFailedError as error:
+            raise self.failed(error) from error.cause
         columns = [*self.key_columns(batch, groups), *results]
         return pa.RecordBatch.from_arrays([columns[n] for n in self._order], schema=self._schema)

@@ -8,20 +8,23 @@ may be ended without either at any moment.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Protocol
 
 import pyarrow as pa
 
 from mainstay.errors import MainstayError, SchemaError, UserFunctionError
 from mainstay.runtime.deferred import Late
 from mainstay.runtime.messages import Epoch, TimeMark
-from mainstay.runtime.ports import Background, Clock
+from mainstay.runtime.ports import Background, Calls, Clock, one_thread
 from mainstay.runtime.row_context import ProcessContext, meant_of_ctx
 from mainstay.runtime.status import Problem
 from mainstay.snapshot.operator_files import OperatorFiles
 from mainstay.state.backends.contract import KeyedBackend, Work
+from mainstay.state.broadcast import BroadcastMap
+from mainstay.state.keygroups import KeyGroupRange
 from mainstay.state.operator import OperatorList
 from mainstay.tracebacks import has_own_frames, own_traceback, pass_on_interrupt, place_of
 
@@ -50,17 +53,35 @@ class OperatorContext:
     keyed: KeyedBackend | None = None
     lists: dict[str, OperatorList] = field(default_factory=dict)
     files: OperatorFiles | None = None
+    groups: KeyGroupRange = field(default_factory=KeyGroupRange.empty)
+    """The key-groups that the subtask owns."""
+    max_parallelism: int = 0
+    caller: Callable[[], int] = one_thread
+    """Which thread this is called in, as a number."""
+    calls: Calls | None = None
+    broadcast: dict[str, BroadcastMap] = field(default_factory=dict)
 
 
 class Operator:
-    """The base of all operators. ``out`` is set before ``open``."""
+    """The base of all operators. ``out`` and ``sides`` are set before ``open``."""
 
     context: OperatorContext
     out: Emit
+    sides: Mapping[str, Emit] = MappingProxyType({})
+    """A way out for each of its side outputs, by name. What nobody reads is counted and dropped."""
     max_slice_rows: int | None = None
     """How many rows it may be given at a time, where it calls a function for each of them. It takes
     them through ``pieces``, which may end before they do."""
+    slice_s: float = 0.0
+    """How long it computes for a slice at least, where a slice has a price of its own that is high
+    beside that of its rows."""
     pieces: Callable[[Iterable[Any]], Iterable[Any]] = staticmethod(lambda rows: rows)
+    late_rows: int = 0
+    """How many rows came too late for all that they were meant for, or had no time."""
+    may_be_cut: bool = False
+    """Whether a marker may pass between two slices of ``on_watermark`` and ``on_clock``. It may
+    where its state says all by then: what was emitted has left the state, and what is still to be
+    done is done when the same watermark comes again, as it does after a restore."""
 
     def open(self, context: OperatorContext) -> None:
         """State is restored by now."""
@@ -91,6 +112,35 @@ class Operator:
         self.context.row_context.watermark_us = watermark.time_us
         return iter(())
 
+    def forwarded(self, watermark: TimeMark) -> TimeMark:
+        """The watermark that goes on behind this operator, once it has taken one.
+
+        An operator that emits rows older than the watermark holds it back by as much. It never
+        goes back, and the last one goes on as it is.
+        """
+        return watermark
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether what it has under way waits for the background: the next slice comes when that
+        has reported. It is looked at between two slices of ``on_watermark`` and ``before_end``."""
+        return False
+
+    def is_due(self) -> bool:
+        """Whether ``on_clock`` has something to do: a time of the wall clock has come."""
+        return False
+
+    def on_clock(self) -> Iterator[None]:
+        """Do what the wall clock brings about, a slice at a time, as ``on_watermark`` does. It is
+        called when ``is_due``, between slices of rows and before any new ones; not after the end of
+        input. ``deadline`` says when that will be."""
+        return iter(())
+
+    def on_port_end(self, port: int) -> Iterator[None]:
+        """All channels of one of its inputs have ended. May emit, a slice at a time, as
+        ``on_watermark`` does. It is for the head of a chain."""
+        return iter(())
+
     def before_marker(self, epoch: Epoch) -> None:
         """The last chance to emit rows that belong to the epoch, and to write state."""
 
@@ -106,6 +156,11 @@ class Operator:
 
     def on_committed(self, epoch: Epoch) -> None:
         """The coordinator has committed a global sink up to this epoch."""
+
+    def before_end(self) -> Iterator[None]:
+        """All input has been taken, and the last watermark too: do what is still to be done before
+        ``end_of_input``, a slice at a time, as ``on_watermark`` does."""
+        return iter(())
 
     def end_of_input(self) -> None:
         """All input has been processed, and the last watermark too. May emit; must be harmless
@@ -123,6 +178,11 @@ class Operator:
     def is_behind(self) -> bool:
         """Whether its task may take no more rows for now."""
         return False
+
+    @property
+    def timer_counts(self) -> tuple[int, int] | None:
+        """How many timers it holds, and how many have fired; None if it can have none."""
+        return None
 
     @property
     def confirmed(self) -> Epoch | None:
@@ -143,8 +203,18 @@ class Operator:
         """The worker ends, in whatever order: give back what is held. Comes after ``close``."""
 
 
+class Named(Protocol):
+    """What an error of the author's code is told of: a subtask of an operator."""
+
+    @property
+    def uid(self) -> str: ...
+
+    @property
+    def subtask(self) -> int: ...
+
+
 def user_error(
-    context: OperatorContext,
+    context: Named,
     error: BaseException,
     hook: str = "",
     function: Any = None,
@@ -165,7 +235,8 @@ def user_error(
     text = own_traceback(error)
     raised = UserFunctionError(context.uid, context.subtask, summary, text, hook)
     raised.original = error
-    raised.is_final = isinstance(error, MainstayError) and error.is_final
+    # Errors that are those of another library by their class may say it, too.
+    raised.is_final = getattr(error, "is_final", False) is True
     return raised
 
 
@@ -181,7 +252,7 @@ def _placed(error: MainstayError, function: Any, may_list: bool) -> MainstayErro
 
 def bind_states(function: Any, context: OperatorContext) -> None:
     """Put handles in the place of the declarations, on this instance of the function."""
-    handles: dict[str, Any] = dict(context.lists)
+    handles: dict[str, Any] = {**context.lists, **context.broadcast}
     if context.keyed is not None:
         handles.update(context.keyed.handles)
     # Not by assignment, which a declaration refuses.

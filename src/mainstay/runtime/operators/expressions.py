@@ -1,4 +1,4 @@
-"""Arrow expressions over batches: as a column of their own, and as the key of each row."""
+"""Arrow expressions over batches: as the key of each row, or as columns."""
 
 from __future__ import annotations
 
@@ -6,22 +6,11 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow import acero
 
 from mainstay.errors import SchemaError
 from mainstay.runtime.operators.base import Operator, user_error
 from mainstay.schema.arrays import check_not_null
-
-
-def evaluated(expression: pc.Expression, table: pa.Table) -> pa.Array:
-    """What an expression gives for each row."""
-    plan = [
-        acero.Declaration("table_source", acero.TableSourceNodeOptions(table)),
-        acero.Declaration("project", acero.ProjectNodeOptions([expression], ["value"])),
-    ]
-    # Without threads the rows keep their order.
-    found = acero.Declaration.from_sequence(plan).to_table(use_threads=False)
-    return found.column(0).combine_chunks()
+from mainstay.schema.evaluation import evaluated, evaluated_all
 
 
 class AddKeyExpression(Operator):
@@ -42,3 +31,27 @@ class AddKeyExpression(Operator):
                 [*batch.columns, keys], schema=batch.schema.append(self._key)
             )
         )
+
+
+class SelectColumns(Operator):
+    """Columns of the batch, by number, and what expressions of them give, in a schema."""
+
+    def __init__(self, columns: tuple[int | pc.Expression, ...], schema: pa.Schema) -> None:
+        self._columns = columns
+        self._expressions = [each for each in columns if not isinstance(each, int)]
+        self._schema = schema
+
+    def process(self, batch: pa.RecordBatch, port: int) -> None:
+        made = iter(self._evaluated(batch))
+        arrays = [
+            batch.column(each) if isinstance(each, int) else next(made) for each in self._columns
+        ]
+        self.out(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
+
+    def _evaluated(self, batch: pa.RecordBatch) -> list[pa.Array]:
+        if not self._expressions:
+            return []
+        try:
+            return evaluated_all(self._expressions, pa.Table.from_batches([batch]))
+        except pa.ArrowException as error:
+            raise user_error(self.context, error) from error

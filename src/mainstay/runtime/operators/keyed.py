@@ -15,21 +15,23 @@ import numpy as np
 import pyarrow as pa
 
 from mainstay.runtime.messages import Epoch
+from mainstay.runtime.operators.aside import Aside
 from mainstay.runtime.operators.base import Operator, OperatorContext, user_error
 from mainstay.runtime.operators.rows import (
     ROW_FUNCTION_ROWS,
+    abort_function,
     close_function,
     collect,
+    cut_function,
     fitted,
     notify_function,
     open_function,
 )
 from mainstay.runtime.row_context import ProcessContext
 from mainstay.runtime.spec import KeySpec
-from mainstay.schema import batch_to_rows, columns_to_rows, row_class, rows_to_batches, values_of
+from mainstay.schema import columns_to_rows, row_class, rows_to_batches, values_of
 from mainstay.state.backends.contract import Work
 from mainstay.state.codes import codes_of, grouped
-from mainstay.state.keyed import NO_KEY
 from mainstay.state.values import Keys
 
 
@@ -43,7 +45,8 @@ class KeyReader:
         self.schema = pa.schema([schema.field(n) for n in self._visible])
         self.row = row_class(self.schema)
         is_plain = len(key.columns) == 1 and not key.hidden and key.type.is_plain
-        self._plain_key = key.columns[0] if is_plain else None
+        self.plain_key = key.columns[0] if is_plain else None
+        """The column whose values are the kept keys as they are, if there is one."""
 
     def column(self, batch: pa.RecordBatch) -> pa.Array:
         """The key as one column: a struct where it has several."""
@@ -61,7 +64,7 @@ class KeyReader:
     def keys_and_rows(self, batch: pa.RecordBatch) -> tuple[list[Any], Iterable[Any]]:
         """The keys and the rows, with no column turned into values twice."""
         columns = [values_of(batch.column(number)) for number in self._visible]
-        keys = columns[self._plain_key] if self._plain_key is not None else self.keys(batch)
+        keys = columns[self.plain_key] if self.plain_key is not None else self.keys(batch)
         return keys, columns_to_rows(columns, batch.num_rows, self.row)
 
 
@@ -76,6 +79,7 @@ class KeyedFunction(Operator):
         super().open(context)
         self._ctx = context.row_context
         self._keyed = context.keyed
+        self._aside = Aside(self, self._function)
         open_function(self._function, context)
 
     def prefetch(self, keys: Sequence[Any]) -> None:
@@ -89,19 +93,30 @@ class KeyedFunction(Operator):
             return None
         return self._keyed.read_ahead(reader.keys(batch))
 
+    def called(self, method: Any, keys: Iterable[Any], rows: Iterable[Any]) -> list[Any]:
+        """What a method of the function gives for rows; it may emit into side outputs."""
+        with self._aside:
+            return run_rows(method, self._ctx, keys, self.pieces(rows))
+
     def emit_rows(self, rows: list[Any], function: Any) -> None:
-        if not rows:
-            return
+        """Emit what the function gave, and what it has put into its side outputs."""
         try:
             where = f"operator {self.context.uid!r}"
-            emitted = list(rows_to_batches(rows, self._schema, where))
+            emitted = list(rows_to_batches(rows, self._schema, where)) if rows else []
         except BaseException as error:
             raise user_error(self.context, error, function=function, may_list=True) from error
         for batch in emitted:
             self.out(batch)
+        self._aside.emit(function)
+
+    def before_marker(self, epoch: Epoch) -> None:
+        cut_function(self._function, epoch, self.context)
 
     def on_complete(self, epoch: Epoch) -> None:
         notify_function(self._function, epoch, self.context)
+
+    def on_abort(self, epoch: Epoch) -> None:
+        abort_function(self._function, epoch, self.context)
 
     def close(self) -> None:
         close_function(self._function, self.context)
@@ -125,52 +140,12 @@ class KeyedRows(KeyedFunction):
         try:
             keys, rows = self._reader.keys_and_rows(batch)
             self.prefetch(keys)
-            out = run_rows(self._function.process, self._ctx, keys, self.pieces(rows))
+            out = self.called(self._function.process, keys, rows)
         except BaseException as error:
             raise user_error(self.context, error) from error
         finally:
             self._ctx.leave()
         self.emit_rows(out, self._function.process)
-
-
-class CoKeyedRows(KeyedFunction):
-    """A ``CoKeyedProcess`` function: two inputs, one state; the right one may be broadcast."""
-
-    max_slice_rows = ROW_FUNCTION_ROWS
-
-    def __init__(
-        self,
-        function: Any,
-        keys: tuple[KeySpec | None, KeySpec | None],
-        schemas: tuple[pa.Schema, pa.Schema],
-        output_schema: pa.Schema,
-    ) -> None:
-        super().__init__(function, output_schema)
-        self._readers = [
-            None if key is None else KeyReader(key, schema)
-            for key, schema in zip(keys, schemas, strict=True)
-        ]
-        self._rows = [row_class(schema) for schema in schemas]
-
-    def ahead(self, batch: pa.RecordBatch, port: int) -> Work | None:
-        return self.ahead_of(self._readers[port], batch)
-
-    def process(self, batch: pa.RecordBatch, port: int) -> None:
-        method = self._function.process_right if port else self._function.process_left
-        reader = self._readers[port]
-        try:
-            if reader is None:
-                rows: Iterable[Any] = batch_to_rows(batch, self._rows[port])
-                keys = [NO_KEY] * batch.num_rows
-            else:
-                keys, rows = reader.keys_and_rows(batch)
-                self.prefetch(keys)
-            out = run_rows(method, self._ctx, keys, self.pieces(rows))
-        except BaseException as error:
-            raise user_error(self.context, error) from error
-        finally:
-            self._ctx.leave()
-        self.emit_rows(out, method)
 
 
 def run_rows(
@@ -241,19 +216,23 @@ class KeyedBatches(KeyedFunction):
 
     def process(self, batch: pa.RecordBatch, port: int) -> None:
         self._ctx.leave()
+        self.call(self._function.process, self._grouped(batch))
+
+    def call(self, method: Any, *arguments: Any, hook: str = "") -> None:
+        """Call a method with columns, and emit what it gives: a batch, rows or nothing."""
         try:
-            result = self._function.process(self._grouped(batch), self._ctx)
+            out: list[Any] = []
+            with self._aside:
+                result = method(*arguments, self._ctx)
+                if not isinstance(result, pa.RecordBatch):
+                    collect(result, out)
             if isinstance(result, pa.RecordBatch):
                 result = fitted(result, self._schema, self.context.uid)
-            out: list[Any] = []
-            if not isinstance(result, pa.RecordBatch):
-                collect(result, out)
         except BaseException as error:
-            raise user_error(self.context, error, function=self._function.process) from error
+            raise user_error(self.context, error, hook, method) from error
         if isinstance(result, pa.RecordBatch):
             self.out(result)
-        else:
-            self.emit_rows(out, self._function.process)
+        self.emit_rows(out, method)
 
     def _grouped(self, batch: pa.RecordBatch) -> GroupedBatch:
         column = self._reader.column(batch)

@@ -10,13 +10,15 @@ import pyarrow as pa
 
 from mainstay.errors import SchemaError
 from mainstay.runtime.messages import Epoch
+from mainstay.runtime.operators.aside import Aside
 from mainstay.runtime.operators.base import (
     Operator,
     OperatorContext,
     bind_states,
     user_error,
 )
-from mainstay.schema import batch_to_rows, format_schema, row_class, rows_to_batch, rows_to_batches
+from mainstay.runtime.operators.fitting import of_schema
+from mainstay.schema import batch_to_rows, row_class, rows_to_batch, rows_to_batches
 
 ROW_FUNCTION_ROWS = 2048
 
@@ -83,7 +85,12 @@ class ProcessRows(RowOperator):
 
     def open(self, context: OperatorContext) -> None:
         super().open(context)
+        self._aside = Aside(self, self._function)
         open_function(self._function, context)
+
+    def process(self, batch: pa.RecordBatch, port: int) -> None:
+        super().process(batch, port)
+        self._aside.emit(self.called)
 
     @property
     def called(self) -> Any:
@@ -92,12 +99,19 @@ class ProcessRows(RowOperator):
     def results(self, rows: Iterable[Any]) -> list[Any]:
         out: list[Any] = []
         process, ctx = self._function.process, self.context.row_context
-        for row in rows:
-            collect(process(row, ctx), out)
+        with self._aside:
+            for row in rows:
+                collect(process(row, ctx), out)
         return out
+
+    def before_marker(self, epoch: Epoch) -> None:
+        cut_function(self._function, epoch, self.context)
 
     def on_complete(self, epoch: Epoch) -> None:
         notify_function(self._function, epoch, self.context)
+
+    def on_abort(self, epoch: Epoch) -> None:
+        abort_function(self._function, epoch, self.context)
 
     def close(self) -> None:
         close_function(self._function, self.context)
@@ -187,25 +201,7 @@ def fitted(result: Any, schema: pa.Schema, uid: str) -> pa.RecordBatch:
             f"operator {uid!r} must return a pyarrow.RecordBatch or None, "
             f"not {type(result).__name__}."
         )
-    if result.schema.names != schema.names:
-        raise _misfit(result, schema, uid)
-    for column, field in zip(result.columns, schema, strict=True):
-        if column.null_count and not field.nullable:
-            raise SchemaError(f"operator {uid!r}: column {field.name!r} is NOT NULL but has nulls.")
-    if result.schema.types == schema.types:
-        return result
-    try:
-        columns = [c.cast(f.type) for c, f in zip(result.columns, schema, strict=True)]
-    except pa.ArrowInvalid as error:
-        raise _misfit(result, schema, uid) from error
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
-def _misfit(result: pa.RecordBatch, schema: pa.Schema, uid: str) -> SchemaError:
-    return SchemaError(
-        f"operator {uid!r} returned a batch of columns {result.schema.names} with types "
-        f"{[str(t) for t in result.schema.types]}, but declares {format_schema(schema)!r}."
-    )
+    return of_schema(result, schema, f"operator {uid!r}")
 
 
 def open_function(function: Any, context: OperatorContext) -> None:
@@ -214,8 +210,16 @@ def open_function(function: Any, context: OperatorContext) -> None:
     _call(context, getattr(function, "open", None), context.row_context)
 
 
+def cut_function(function: Any, epoch: Epoch, context: OperatorContext) -> None:
+    _call(context, getattr(function, "on_snapshot", None), epoch)
+
+
 def notify_function(function: Any, epoch: Epoch, context: OperatorContext) -> None:
     _call(context, getattr(function, "on_snapshot_complete", None), epoch)
+
+
+def abort_function(function: Any, epoch: Epoch, context: OperatorContext) -> None:
+    _call(context, getattr(function, "on_snapshot_aborted", None), epoch)
 
 
 def close_function(function: Any, context: OperatorContext) -> None:
@@ -223,7 +227,8 @@ def close_function(function: Any, context: OperatorContext) -> None:
 
 
 def _call(context: OperatorContext, method: Callable[..., Any] | None, *arguments: Any) -> None:
-    if method is None:
+    # A state or a timer may have the name of a hook, which its function does without then.
+    if not callable(method):
         return
     try:
         method(*arguments)

@@ -5,6 +5,8 @@ confirmed. A failed epoch aborts nothing: its handles go with the next one. Hand
 restored snapshot belong to a completed epoch and are committed at once. A commit that fails is
 tried again until it works.
 
+States that the sink's class declares are cut with the handles (``sink_states``).
+
 What a writer has deferred runs in the background, in order. A cut waits for everything that was
 deferred before it. When a piece of that fails, the cuts that wait for it are given up, and the
 next one waits for it again.
@@ -23,6 +25,7 @@ from mainstay.runtime.deferred import Late, Units
 from mainstay.runtime.messages import Epoch
 from mainstay.runtime.operators.backlog import Backlog
 from mainstay.runtime.operators.base import Operator, OperatorContext
+from mainstay.runtime.operators.sink_states import SinkStates
 from mainstay.runtime.own_states import HANDLES
 from mainstay.runtime.retry import Retry, may_heal
 from mainstay.runtime.status import Problem
@@ -54,6 +57,7 @@ class SinkOperator(Operator):
         self._committing = False
         self._retry = Retry()
         self._backlog = Backlog(self._settle, self._on_backlog_failure)
+        self._own_states = SinkStates()
 
     def open(self, context: OperatorContext) -> None:
         super().open(context)
@@ -61,8 +65,10 @@ class SinkOperator(Operator):
         self._prepared = [Prepared(unit.epoch, unit.handle) for unit in self._state.get()]
         self._backlog.open(context.background, context.clock)
         where = SinkContext(context.uid, context.subtask, context.attempt, context.lineage)
+        self._own_states.bind(self._sink, context)
         try:
-            self._writer = self._sink.open(where)
+            with self._own_states.in_call():
+                self._writer = self._sink.open(where)
         except BaseException as error:
             raise self._broken("opened", error) from error
         if self._prepared:
@@ -95,7 +101,8 @@ class SinkOperator(Operator):
 
     def process(self, batch: pa.RecordBatch, port: int) -> None:
         try:
-            deferred = self._writer.write(batch)
+            with self._own_states.in_call():
+                deferred = self._writer.write(batch)
         except BaseException as error:
             raise self._broken("written", error) from error
         if deferred is not None:
@@ -103,7 +110,8 @@ class SinkOperator(Operator):
 
     def before_marker(self, epoch: Epoch) -> None:
         try:
-            handle = self._writer.prepare(epoch)
+            with self._own_states.in_call():
+                handle = self._writer.prepare(epoch)
         except BaseException as error:
             raise self._broken("prepared", error) from error
         if callable(handle):

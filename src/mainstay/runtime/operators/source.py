@@ -12,7 +12,7 @@ import json
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
@@ -22,6 +22,7 @@ from mainstay.errors import MainstayError, SourceError
 from mainstay.runtime.connector import UNAVAILABLE, Polled, Source, Split, SplitReader
 from mainstay.runtime.messages import Epoch, TimeMark
 from mainstay.runtime.operators.base import Operator, OperatorContext
+from mainstay.runtime.operators.told import ToldTime
 from mainstay.runtime.own_states import SPLITS
 from mainstay.runtime.retry import SLOW_S, Retry
 from mainstay.runtime.status import Problem
@@ -60,14 +61,17 @@ class ReadingSplit:
     def to_unit(self) -> str:
         skip = self.emitted + self.to_skip
         unit = {"id": self.split.id, "data": self.split.data, "offset": self.offset, "skip": skip}
-        return json.dumps(unit)
+        return json.dumps(unit | self.time.kept())
 
     @staticmethod
     def from_unit(text: str) -> ReadingSplit:
         unit = json.loads(text)
         split = Split(unit["id"], unit["data"])
         is_begun = unit["offset"] is not None or unit["skip"] > 0
-        return ReadingSplit(split, unit["offset"], to_skip=unit["skip"], is_begun=is_begun)
+        time = SplitClock(unit.get("newest_us"), unit.get("promised_us"))
+        return ReadingSplit(
+            split, unit["offset"], to_skip=unit["skip"], is_begun=is_begun, time=time
+        )
 
     @property
     def is_idle(self) -> bool:
@@ -105,6 +109,7 @@ class ReadingSplit:
         self.goes_on = polled.goes_on
         self.promised_us = polled.watermark_us
         self.time.asked(now, gave=batch is not None and batch.num_rows > 0)
+        self.time.is_idle = polled.is_idle
         if batch is not None and self.to_skip:
             skipped = min(self.to_skip, batch.num_rows)
             batch = batch.slice(skipped)
@@ -131,6 +136,27 @@ class ReadingSplit:
         self.offset, self.emitted = self.after, 0
 
 
+def _copied(offset: Any) -> Any:
+    """An offset as a snapshot gives it back. A reader may go on with what it has given, or was
+    given, and change it in its next poll; a cut among the rows of that poll has it as it was."""
+    if type(offset) in (int, str):
+        return offset
+    _check_keys(offset)
+    return json.loads(json.dumps(offset))
+
+
+def _check_keys(value: Any) -> None:
+    """Refuse keys of dictionaries that would be texts after a restore, and no longer found."""
+    if isinstance(value, dict):
+        for key in value:
+            if not isinstance(key, str):
+                raise TypeError(f"the key {key!r} of a dictionary is no text")
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        for each in value:
+            _check_keys(each)
+
+
 class SourceOperator(Operator):
     """The head of a source task. ``take_back`` says how many of the rows that were emitted last its
     chain has not taken after all."""
@@ -152,6 +178,9 @@ class SourceOperator(Operator):
         super().open(context)
         self._state = context.lists[SPLITS.name]
         self._splits.extend(ReadingSplit.from_unit(unit) for unit in self._state.get())
+        if self._time is not None:
+            self._told = ToldTime(context)
+            self._time.restore(self._told.restored_us)
 
     def assign(self, splits: tuple[Split, ...], *, last: bool) -> None:
         self._splits.extend(ReadingSplit(split) for split in splits)
@@ -209,7 +238,7 @@ class SourceOperator(Operator):
         rows = reading.rows.slice(0, max_rows)
         self.out(rows)
         rows = reading.take_rows(rows.num_rows - self.take_back())
-        if self._watermarks is not None:
+        if self._watermarks is not None and self._watermarks.from_rows:
             reading.time.saw(rows, self._watermarks.column)
         self._retire_or_rotate(reading)
         return rows.num_rows  # type: ignore[no-any-return]
@@ -249,7 +278,7 @@ class SourceOperator(Operator):
 
         def poll() -> Polled:
             if reading.reader is None:
-                reading.reader = self._source.read(reading.split, reading.offset)
+                reading.reader = self._source.read(reading.split, _copied(reading.offset))
             try:
                 return reading.reader.poll(max_rows)
             finally:
@@ -299,6 +328,15 @@ class SourceOperator(Operator):
                 f"{reading.split.id!r} gave a batch of columns {batch.schema.names} with types "
                 f"{[str(t) for t in batch.schema.types]}."
             )
+        try:
+            polled = replace(polled, offset=_copied(polled.offset))
+        except (TypeError, ValueError) as error:
+            raise SourceError(
+                f"source {self.context.uid!r}: the reader of split {reading.split.id!r} gave the "
+                f"offset {polled.offset!r}, which is no JSON value ({error}). Offsets are part of "
+                "snapshots: make them of numbers, texts, lists, and dictionaries whose keys are "
+                "texts."
+            ) from error
         now = self.context.clock.monotonic()
         reading.retry.succeeded()
         reading.waited(now)
@@ -325,6 +363,8 @@ class SourceOperator(Operator):
             self._splits.insert((self._source.reads_at_once or len(self._splits) + 1) - 1, reading)
         else:
             self._close(reading)
+            if self._time is not None:
+                self._time.ended(reading.time)
             if reading.goes_on:
                 self._kept.append(reading)
 
@@ -337,6 +377,8 @@ class SourceOperator(Operator):
 
     def before_marker(self, epoch: Epoch) -> None:
         self._state.update([reading.to_unit() for reading in (*self._splits, *self._kept)])
+        if self._time is not None:
+            self._told.store(self._time.kept(bool(self._splits)))
 
     def release(self) -> None:
         for reading in self._splits:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -19,6 +20,7 @@ from mainstay.runtime.worker.channel_state import TaskChannels
 from mainstay.runtime.worker.counting import Counts
 from mainstay.runtime.worker.credit import Windows
 from mainstay.runtime.worker.gate import Gate, InputChannel
+from mainstay.runtime.worker.hot_keys import HotKeys
 from mainstay.runtime.worker.inputs.base import TaskInput
 from mainstay.runtime.worker.inputs.gated import GateInput
 from mainstay.runtime.worker.inputs.loop import LoopInput
@@ -61,6 +63,7 @@ class Assembler:
         gate = self._gate(spec)
         reports = TaskReports(self.ports, self.attempt, spec.id, self.worker, members)
         chain = self._chain(spec, members, outputs, reports)
+        chain.hot_keys = HotKeys.of(spec, self.worker)
         input = self._input(members[0].operator, chain, gate)
         task = Task(spec, self.ports, chain, input, reports, self.tuning.max_chain)
         if self.job.keeps_in_flight:
@@ -72,7 +75,8 @@ class Assembler:
         return task
 
     def _member(self, spec: TaskSpec, number: int) -> Member:
-        operator, most = spec.operators[number], self.job.max_parallelism
+        operator = spec.operators[number]
+        most = self.job.key_groups(operator)
         groups = range_of(self.worker, spec.parallelism, most)
         owner = Owner(
             operator.uid,
@@ -119,7 +123,8 @@ class Assembler:
         self._wire(spec, members, outputs, pace, counts)
         bounds = [member.operator.max_slice_rows for member in members]
         most = min([tuning.max_slice_rows, *(b for b in bounds if b is not None)])
-        slices = SliceSize(tuning.slice_s, tuning.first_slice_rows, most)
+        target_s = max([tuning.slice_s, *(member.operator.slice_s for member in members)])
+        slices = SliceSize(target_s, tuning.first_slice_rows, most)
         head, parking = members[0], None
         if head.keyed is not None and head.keyed.backend.is_remote:
             parking = Parking(head.operator, self.ports.background, clock)
@@ -136,8 +141,9 @@ class Assembler:
             sender = OutputChannel(channel, first_bytes, send, announce)
             self.router.add_sender(sender, worker)
             channels.append(sender)
-        partitioner = partitioner_for(edge, self.worker, self.job.max_parallelism)
-        return Output(partitioner, channels, self.tuning.batch_rows)
+        key_groups = self.job.key_groups(receiver.operators[0])
+        partitioner = partitioner_for(edge, self.worker, key_groups)
+        return Output(partitioner, channels, self.tuning.batch_rows, edge.sender_operator)
 
     def _wire(
         self,
@@ -147,19 +153,23 @@ class Assembler:
         pace: Pace,
         counts: list[Counts],
     ) -> None:
-        """Give every operator its ``out``: the next operators of the chain and the outputs."""
-        targets: list[list[Emit]] = [[] for _ in members]
+        """Give every operator its ``out`` and its ``sides``: those operators of the chain and
+        outputs that read them."""
+        targets: dict[tuple[int, str], list[Emit]] = defaultdict(list)
         for place, member in enumerate(members):
             if member.spec.upstream is not None:
                 into = counts[place].taking(_into(member, place, pace))
-                targets[member.spec.upstream].append(into)
+                targets[member.spec.upstream, member.spec.side].append(into)
         for edge, output in zip(spec.outputs, outputs, strict=True):
-            targets[edge.sender_operator].append(output.emit)
-        for member, emits, count in zip(members, targets, counts, strict=True):
-            out = emits[0] if len(emits) == 1 else _to_all(emits)
-            member.operator.out = count.emitting(out)
+            targets[edge.sender_operator, edge.side].append(output.emit)
+        for place, (member, count) in enumerate(zip(members, counts, strict=True)):
+            member.operator.out = count.emitting(_to_all(targets[place, ""]))
+            member.operator.sides = {
+                side.name: count.emitting_aside(side.name, _to_all(targets[place, side.name]))
+                for side in member.spec.sides
+            }
         head = members[0].operator
-        if isinstance(head, SourceOperator) and len(targets[0]) == 1 and len(members) > 1:
+        if isinstance(head, SourceOperator) and len(targets[0, ""]) == 1 and len(members) > 1:
             # The second of a chain is what the first hands its rows to.
             head.take_back = counts[1].giving_back(lambda: pace.give_back(1))
 
@@ -183,17 +193,23 @@ class Assembler:
                     None if member.keyed is None else member.keyed.backend,
                     member.lists,
                     OperatorFiles(self.ports.storage, member.uid, self.worker, self.attempt),
+                    member.owner.groups,
+                    member.owner.max_parallelism,
+                    self.ports.caller,
+                    self.ports.calls,
+                    member.broadcast,
                 )
             )
 
     def replay(self, task: Task, restored: Mapping[tuple[str, int], RestoredState]) -> None:
         """Have in-flight rows taken by their operators, before anything else."""
-        parallelism, most = task.spec.parallelism, self.job.max_parallelism
+        parallelism = task.spec.parallelism
         for place in reversed(range(len(task.members))):
             member = task.members[place]
             state = restored.get((member.uid, self.worker))
             units = () if state is None else state.in_flight
-            for unit, batch in own_rows(units, self.worker, parallelism, member.owner.groups, most):
+            own = (member.owner.groups, member.owner.max_parallelism)
+            for unit, batch in own_rows(units, self.worker, parallelism, *own):
                 task.chain.replays.add(place, unit.port, unit.edge, batch)
 
 
@@ -203,6 +219,10 @@ def _into(member: Member, place: int, pace: Pace) -> Emit:
 
 
 def _to_all(emits: list[Emit]) -> Emit:
+    """Where nothing reads, rows end here."""
+    if len(emits) == 1:
+        return emits[0]
+
     def emit(batch: pa.RecordBatch) -> None:
         for each in emits:
             each(batch)

@@ -35,6 +35,7 @@ class UnackedCut:
     alignment_s: float
     sync_s: float
     started: float
+    start_delay_s: float = 0.0
     size_bytes: int = 0
     awaits_votes: bool = False
     """Whether nothing but a vote is missing, of which nobody tells."""
@@ -171,7 +172,12 @@ class Durability:
         pending.size_bytes += sum(each.size_bytes for each in units if each.count)
         in_flight = sum(late.rows for _, cut in pending.cuts for late in cut.lates)
         figures = Figures(
-            pending.alignment_s, pending.sync_s, async_s, pending.size_bytes, in_flight
+            pending.alignment_s,
+            pending.sync_s,
+            async_s,
+            pending.size_bytes,
+            in_flight,
+            pending.start_delay_s,
         )
         self._acknowledged(pending.epoch, states, figures)
 

@@ -156,6 +156,10 @@ class Gate:
         self.channels[number].ended = True
         return all(channel.ended for channel in self.channels)
 
+    def has_ended(self, port: int) -> bool:
+        """Whether all channels of an input have."""
+        return all(channel.ended for channel in self.channels if channel.port == port)
+
     def check_invariants(self) -> None:
         ready = {n for n, c in enumerate(self.channels) if c.queue and not c.blocked}
         assert ready == set(self._ready), f"ready {set(self._ready)} should be {ready}"

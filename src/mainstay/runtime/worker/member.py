@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from mainstay.runtime.deferred import Late
@@ -15,7 +16,7 @@ from mainstay.runtime.retry import Retry
 from mainstay.runtime.row_context import ProcessContext
 from mainstay.runtime.spec import OperatorSpec
 from mainstay.runtime.status import Problem
-from mainstay.runtime.upgrading import StoredAs, Upgrader
+from mainstay.runtime.upgrading import Upgrader
 from mainstay.runtime.worker.channel_state import encoded_rows
 from mainstay.runtime.worker.expiry import Expiry
 from mainstay.snapshot.layout import units_path
@@ -24,9 +25,11 @@ from mainstay.snapshot.statefile import StateTable
 from mainstay.snapshot.storage import Storage
 from mainstay.snapshot.units import is_large, store_units
 from mainstay.state.backends.contract import BackendSettings, ReadSegment
+from mainstay.state.broadcast import BroadcastMap
 from mainstay.state.chain import Segment
+from mainstay.state.kinds import BROADCAST_MAP, OPERATOR_LIST
 from mainstay.state.operator import OperatorList
-from mainstay.state.segments import read_segment
+from mainstay.state.segments import read_segment, read_undropped
 from mainstay.state.subtask import KeyedSubtask, Owner, Restored
 from mainstay.state.ttl_tables import Sweeper
 
@@ -54,6 +57,16 @@ class Cut:
         return has_all and all(segment.is_durable for segment in self.segments)
 
 
+def _wall_clock(clock: Clock, context: ProcessContext) -> Callable[[], int]:
+    """The time in microseconds, which stands still where an operator holds it."""
+
+    def now_us() -> int:
+        held = context.held_us
+        return int(clock.wall() * 1_000_000) if held is None else held
+
+    return now_us
+
+
 class Member:
     """An operator and its state, in one subtask of one attempt. ``keyed`` is None without a key."""
 
@@ -69,10 +82,15 @@ class Member:
         self.uid = spec.uid
         self.owner = owner
         self.operator: Operator = spec.factory.build()
-        self.lists = {info.name: OperatorList(info) for info in spec.states if not info.is_keyed}
+        kept = [info for info in spec.states if not info.is_keyed]
+        self.lists = {each.name: OperatorList(each) for each in kept if each.kind == OPERATOR_LIST}
+        self.broadcast = {
+            each.name: BroadcastMap(each) for each in kept if each.kind == BROADCAST_MAP
+        }
+        self._units: dict[str, OperatorList | BroadcastMap] = {**self.lists, **self.broadcast}
         self.row_context = ProcessContext(spec.uid, owner.subtask, parallelism)
         if clock is not None:
-            self.row_context.now_us = lambda: int(clock.wall() * 1_000_000)
+            self.row_context.now_us = _wall_clock(clock, self.row_context)
         self._clock = clock
         self._compaction = Retry()
         self._backend = Retry()
@@ -103,7 +121,7 @@ class Member:
         segments: tuple[Segment, ...] = ()
         if self.keyed is not None:
             segments = self.keyed.cut(epoch)
-        units = {name: handle.copy_units() for name, handle in self.lists.items()}
+        units = {name: handle.copy_units() for name, handle in self._units.items()}
         return Cut(segments, units, self.operator.late())
 
     def acknowledged(self, cut: Cut) -> SubtaskState:
@@ -113,7 +131,7 @@ class Member:
         units = dict(cut.units)
         if cut.late is not None:
             units.update(cut.late.units())
-        encoded = {name: self.lists[name].encode(kept) for name, kept in units.items()}
+        encoded = {name: self._units[name].encode(kept) for name, kept in units.items()}
         if cut.channels is not None:
             encoded.update(encoded_rows(cut.channels.units()))
         kept = () if cut.late is None else cut.late.kept()
@@ -179,17 +197,32 @@ class Member:
         if trouble is None:
             if self._backend.error is not None:
                 self._backend.succeeded()
-            return None
+            return self._doubts(now)
         self._backend.began(now)
         self._backend.error = trouble
         return self._backend.problem(str(self.owner), "cannot reach the database of its state", now)
+
+    def _doubts(self, now: float) -> Problem | None:
+        """What is told of transactions that a database holds in doubt for long."""
+        found = None if self.keyed is None else self.keyed.backend.in_doubt(now)
+        if found is None:
+            return None
+        what = f"has had prepared transactions in doubt ({len(found.ends)})"
+        return Problem(f"operator {self.uid!r}", what, found.told, found.oldest_s)
 
     # ------------------------------------------------------------ restore
 
     def restore_units(self, units: Mapping[str, OperatorUnits]) -> None:
         for name, stored in units.items():
-            if name in self.lists:
-                self.lists[name].restore(stored)
+            if name in self._units:
+                self._units[name].restore(stored)
+
+    def is_read_from(self, restored: RestoredState) -> bool:
+        """Whether there is anything to read. Where all subtasks share the tables of a database,
+        each of them moves on to new ones, those that get no rows as well."""
+        if restored.chain:
+            return True
+        return restored.rewrite and self.keyed is not None and self.keyed.backend.has_own_bases
 
     def read(
         self, storage: Storage, restored: RestoredState, origin: Storage | None = None
@@ -204,25 +237,29 @@ class Member:
             storage,
             place,
             restored.chain,
-            self._reading(place, restored.stored_as),
+            self._reading(place, restored),
             is_foreign=restored.rewrite,
             is_converted=restored.stored_as is not None,
         )
 
-    def _reading(self, place: Storage, stored_as: StoredAs | None) -> ReadSegment:
+    def _reading(self, place: Storage, restored: RestoredState) -> ReadSegment:
         """How a segment is read: as it is, or as rows of the states that the job declares now."""
-        if stored_as is None:
-            return lambda ref: read_segment(place, ref)
+        read_stored: ReadSegment = partial(read_segment, place)
+        if restored.stored_as is None:
+            return read_stored
         upgrader = Upgrader(
-            stored_as,
+            restored.stored_as,
             self.spec,
             self.owner.groups,
             self.owner.max_parallelism,
             self.row_context.now_us(),
         )
 
+        if upgrader.moves_keys:
+            read_stored = read_undropped(place, restored.chain)
+
         def read(ref: SegmentRef) -> Iterator[StateTable]:
-            for table in read_segment(place, ref):
+            for table in read_stored(ref):
                 rows = upgrader.rows(table)
                 if rows is not None:
                     yield rows

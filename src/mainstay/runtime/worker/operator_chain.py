@@ -15,8 +15,10 @@ from collections.abc import Callable, Iterator, Sequence
 import pyarrow as pa
 
 from mainstay.runtime.messages import EndOfInput, TimeMark
+from mainstay.runtime.operators.base import Operator
 from mainstay.runtime.ports import Clock
 from mainstay.runtime.worker.counting import Counts, Effort
+from mainstay.runtime.worker.hot_keys import HotKeys
 from mainstay.runtime.worker.member import Member
 from mainstay.runtime.worker.output import Output
 from mainstay.runtime.worker.pace import Pace
@@ -24,6 +26,8 @@ from mainstay.runtime.worker.parking import Parking
 from mainstay.runtime.worker.replays import Replays
 from mainstay.runtime.worker.slices import SliceSize
 
+_ON_CLOCK = Operator.on_clock
+_DONE = object()
 LEAST_ROWS = 16
 """Lower bound of a slice, so that slow receivers cannot starve a task."""
 
@@ -55,6 +59,8 @@ class OperatorChain:
         self.ended = False
         self.watermark_us: int | None = None
         """The last watermark that has gone through all operators."""
+        self.is_idle = False
+        """Whether that said that the input is idle."""
         self.rows = 0
         """How many rows were taken so far."""
         self.took_s = 0.0
@@ -66,15 +72,35 @@ class OperatorChain:
         self._on_end = on_end
         self._effort = Effort(clock.monotonic())
         self._under_way: deque[Iterator[None]] = deque()
+        self._at: Operator | None = None
+        """Which operator has something under way, if that is begun."""
+        self._clocked = [
+            each.operator for each in members if type(each.operator).on_clock is not _ON_CLOCK
+        ]
         self._edge = ""
         self._parking = parking
         """Where rows wait for state, if it may be far away."""
+        self.hot_keys: HotKeys | None = None
+        """Set where the head is given the rows of its keys."""
 
     @property
     def is_settled(self) -> bool:
         """Whether all that was begun is done, so that something new may be taken."""
         is_under_way = self._pace.has_rest or self._under_way or self.is_parking
         return not is_under_way and self.replays.is_empty
+
+    @property
+    def may_be_cut(self) -> bool:
+        """Whether there may be a cut at once although something is under way, which goes on behind
+        the marker."""
+        at = self._at
+        is_between = at is not None and at.may_be_cut and not self._pace.has_rest
+        return is_between and not self.is_parking and self.replays.is_empty
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether what is under way waits for the background. Nothing may be begun meanwhile."""
+        return self._at is not None and self._at.is_waiting and not self._pace.has_rest
 
     @property
     def is_parking(self) -> bool:
@@ -110,6 +136,11 @@ class OperatorChain:
         """The time that a row took lately, and the part of the time it was at work."""
         return self._effort.lately(self._clock.monotonic())
 
+    @property
+    def busy_s(self) -> float:
+        """How long it was at work so far."""
+        return self._effort.total_s
+
     def flush(self, *, idle: bool) -> bool:
         # The operators first: what they hold back goes out with the rest.
         held = sum(member.operator.flush(idle=idle) for member in self.members)
@@ -121,6 +152,8 @@ class OperatorChain:
         """Go on with what was begun, for a slice; False if nothing was."""
         if self._pace.has_rest:
             self._resume()
+        elif self.is_waiting:
+            return False
         elif self._under_way:
             self._advance()
         elif self._parking is not None and (ready := self._parking.next()) is not None:
@@ -140,6 +173,8 @@ class OperatorChain:
     def _process(self, batch: pa.RecordBatch, port: int, edge: str, place: int) -> None:
         self._edge = edge
         into = self._pace.way_into(self.members[place].operator, place)
+        if self.hot_keys is not None and not place:
+            self.hot_keys.look(batch, port, self._effort.total_s)
 
         def work() -> int:
             into(batch, port)
@@ -178,6 +213,19 @@ class OperatorChain:
         """Event time moves on, behind every row that was taken before."""
         self._begin(self._passing(watermark))
 
+    def ring(self) -> bool:
+        """Have an operator do what is due by the wall clock, if any has something to do."""
+        for operator in self._clocked:
+            if not self.ended and operator.is_due():
+                self._begin(self._through(operator, operator.on_clock()))
+                return True
+        return False
+
+    def end_port(self, port: int) -> None:
+        """One of the inputs has been taken whole."""
+        head = self.members[0].operator
+        self._begin(self._through(head, head.on_port_end(port)))
+
     def end(self) -> None:
         """All input has been taken: let every operator finish, and say so downstream."""
         self._begin(self._ending())
@@ -201,17 +249,29 @@ class OperatorChain:
 
     def _passing(self, watermark: TimeMark) -> Iterator[None]:
         """A watermark passing through the operators: each hears of it when it has taken the rows
-        that those before it have emitted on account of it."""
+        that those before it have emitted on account of it. Some hold it back for those behind."""
+        passed: list[TimeMark] = []
         for member in self.members:
-            yield from member.operator.on_watermark(watermark)
+            before = member.spec.upstream
+            given = watermark if before is None else passed[before]
+            yield from self._through(member.operator, member.operator.on_watermark(given))
             if self._pace.has_rest:
                 yield
-        self.watermark_us = watermark.time_us
+            passed.append(member.operator.forwarded(given))
+        self.watermark_us, self.is_idle = watermark.time_us, watermark.is_idle
         for output in self.outputs:
-            output.send_control(watermark)
+            output.send_control(passed[output.sender])
+
+    def _through(self, operator: Operator, slices: Iterator[None]) -> Iterator[None]:
+        """What an operator has to do, with a note that it is under way."""
+        for _ in slices:
+            self._at = operator
+            yield
+        self._at = None
 
     def _ending(self) -> Iterator[None]:
         for member in self.members:
+            yield from self._through(member.operator, member.operator.before_end())
             member.operator.end_of_input()
             if self._pace.has_rest:
                 yield
@@ -226,13 +286,12 @@ class OperatorChain:
         """Do all that was begun, however long it takes, so that there may be a cut.
 
         With ``behind_head`` rows that the head has not taken stay: ``rest_of_head``. There are
-        none while anything is under way.
+        none while anything is under way. What an operator can do the rest of later stays, too.
         """
         self._pace.finish(RESUMED_ROWS, behind_head=behind_head)
-        while self._under_way:
-            for _ in self._under_way[0]:
-                pass
-            self._under_way.popleft()
+        while self._under_way and not self.may_be_cut:
+            if next(self._under_way[0], _DONE) is _DONE:
+                self._under_way.popleft()
 
     def rest_of_head(self) -> list[tuple[str, pa.RecordBatch]]:
         """What is left of the slice that the head was given, and the slices that wait for it, with

@@ -144,11 +144,19 @@ class OutputChannel:
 
 
 class Output:
-    """One edge of the graph as seen by the sending subtask."""
+    """One edge of the graph as seen by the sending subtask.
+
+    ``sender`` is the place in the chain of the operator whose rows it carries.
+    """
 
     def __init__(
-        self, partitioner: Partitioner, channels: list[OutputChannel], enough_rows: int
+        self,
+        partitioner: Partitioner,
+        channels: list[OutputChannel],
+        enough_rows: int,
+        sender: int = 0,
     ) -> None:
+        self.sender = sender
         self._partitioner = partitioner
         self._enough_rows = enough_rows
         self.channels = channels

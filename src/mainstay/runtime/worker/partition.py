@@ -5,15 +5,28 @@ This is a hot file: hashing and splitting are native column work.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import pyarrow as pa
 
-from mainstay.runtime.spec import Broadcast, EdgeSpec, Forward, HashByKey, KeySpec
+from mainstay.errors import MainstayError
+from mainstay.runtime.choosing import Chooser, Subtasks
+from mainstay.runtime.operators.base import user_error
+from mainstay.runtime.spec import Broadcast, Chosen, EdgeSpec, Forward, HashByKey, KeySpec
 from mainstay.runtime.worker.output import Partitioner
 from mainstay.state.hashing import key_groups
 from mainstay.state.keygroups import subtasks_of
 
 Parts = list[tuple[int, pa.RecordBatch]]
+
+
+@dataclass(frozen=True, slots=True)
+class Sender:
+    """The operator whose rows are sent, and its subtask."""
+
+    uid: str
+    subtask: int
 
 
 class ToOne:
@@ -67,16 +80,47 @@ class ByKeyGroup:
     def split(self, batch: pa.RecordBatch) -> Parts:
         columns = [batch.column(number) for number in self._columns]
         groups = key_groups(columns, self._max_parallelism)
-        owners = self._owner_of[groups]
-        counts = np.bincount(owners, minlength=self._channels)
-        if counts.max(initial=0) == batch.num_rows:
-            return [(int(counts.argmax()), batch)]
-        ordered = batch.take(pa.array(np.argsort(owners, kind="stable")))
-        starts = np.cumsum(counts) - counts
-        return [
-            (channel, ordered.slice(int(starts[channel]), int(counts[channel])))
-            for channel in np.flatnonzero(counts).tolist()
-        ]
+        return _shared_out(batch, self._owner_of[groups], self._channels)
+
+
+class ByChoice:
+    """Each row to the subtask that the job's author says, in the order of the batch."""
+
+    is_shared_out = True
+
+    def __init__(self, chooser: Chooser, channels: int, sender: Sender) -> None:
+        self._chooser = chooser
+        self._channels = channels
+        self._sender = sender
+
+    def split(self, batch: pa.RecordBatch) -> Parts:
+        chosen = chosen_subtasks(self._chooser, batch, self._channels, self._sender)
+        return _shared_out(batch, chosen.astype(np.uint16), self._channels)
+
+
+def chosen_subtasks(
+    chooser: Chooser, batch: pa.RecordBatch, parallelism: int, sender: Sender
+) -> Subtasks:
+    """Which subtask each row goes to; what the author's code raises names who sends the rows."""
+    try:
+        return chooser.subtasks(batch, parallelism)
+    except MainstayError as error:
+        raise MainstayError(f"operator {sender.uid!r}: {error}") from error
+    except BaseException as error:
+        raise user_error(sender, error, "partition_by") from error
+
+
+def _shared_out(batch: pa.RecordBatch, owners: np.ndarray, channels: int) -> Parts:
+    """Each row to its owner; the rows of each in the order of the batch."""
+    counts = np.bincount(owners, minlength=channels)
+    if counts.max(initial=0) == batch.num_rows:
+        return [(int(counts.argmax()), batch)]
+    ordered = batch.take(pa.array(np.argsort(owners, kind="stable")))
+    starts = np.cumsum(counts) - counts
+    return [
+        (channel, ordered.slice(int(starts[channel]), int(counts[channel])))
+        for channel in np.flatnonzero(counts).tolist()
+    ]
 
 
 def partitioner_for(edge: EdgeSpec, subtask: int, max_parallelism: int) -> Partitioner:
@@ -91,5 +135,7 @@ def partitioner_for(edge: EdgeSpec, subtask: int, max_parallelism: int) -> Parti
             return ToEach(channels)
         case HashByKey(key):
             return ByKeyGroup(key, channels, max_parallelism)
+        case Chosen(chooser):
+            return ByChoice(chooser, channels, Sender(edge.name.sender, subtask))
         case _:
             return InTurn(channels, subtask)

@@ -12,8 +12,10 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from mainstay.runtime.deployment import InFlight
+from mainstay.runtime.edge_names import edge_name
 from mainstay.runtime.feedback_log import rows_of
-from mainstay.runtime.spec import Broadcast, Forward, HashByKey
+from mainstay.runtime.spec import Broadcast, Chosen, Forward, HashByKey
+from mainstay.runtime.worker.partition import Sender, chosen_subtasks
 from mainstay.state.hashing import key_groups
 from mainstay.state.keygroups import KeyGroupRange
 
@@ -62,19 +64,23 @@ def own_rows(
         if not _is_for(unit, number, subtask, parallelism):
             continue
         for batch in rows_of(unit.rows):
-            if isinstance(unit.partitioning, HashByKey):
-                columns = [batch.column(n) for n in unit.partitioning.key.columns]
-                owned = key_groups(columns, max_parallelism)
-                batch = batch.filter(pa.array((owned >= groups.first) & (owned <= groups.last)))
+            match unit.partitioning:
+                case HashByKey(key):
+                    owned = key_groups([batch.column(n) for n in key.columns], max_parallelism)
+                    batch = batch.filter(pa.array((owned >= groups.first) & (owned <= groups.last)))
+                case Chosen(chooser):
+                    sender = Sender(edge_name(unit.edge).sender, subtask)
+                    chosen = chosen_subtasks(chooser, batch, parallelism, sender)
+                    batch = batch.filter(pa.array(chosen == subtask))
             if batch.num_rows:
                 taken.append((unit, batch))
     return taken
 
 
 def _is_for(unit: InFlight, number: int, subtask: int, parallelism: int) -> bool:
-    """Whether a subtask gets any of it: what goes by key is looked at row by row."""
+    """Whether a subtask gets any of it: what goes by key or choice is looked at row by row."""
     match unit.partitioning:
-        case HashByKey() | Broadcast():
+        case HashByKey() | Chosen() | Broadcast():
             return True
         case Forward():
             # As near as can be to what its sender emits next.

@@ -15,6 +15,7 @@ from mainstay.runtime.messages import (
     Figures,
     Metrics,
     OutsideProblem,
+    Settled,
 )
 from mainstay.runtime.ports import COORDINATOR, Ports
 from mainstay.runtime.status import Problem
@@ -41,6 +42,9 @@ class TaskReports:
         self._members = members
         self._sinks = [m.operator for m in members if m.operator.confirmed is not None]
         self._confirmed = Epoch(0)
+        keyed = [m.keyed.backend for m in members if m.keyed is not None]
+        self._databases = [backend for backend in keyed if backend.is_remote]
+        self._complete = self._settled = Epoch(0)
         self._problems: dict[str, Problem] = {}
 
     def _tell(self, message: Any) -> None:
@@ -64,6 +68,24 @@ class TaskReports:
         if confirmed > self._confirmed:
             self._confirmed = confirmed
             self._tell(Committed(self._attempt, confirmed, self._task, self._subtask))
+
+    def opened(self) -> None:
+        """Say that there are databases to be waited for."""
+        if self._databases:
+            self._tell(Settled(self._attempt, Epoch(0), self._task, self._subtask))
+
+    def complete(self, epoch: Epoch) -> None:
+        """An epoch is complete, and its state on the way to the databases."""
+        self._complete = max(self._complete, epoch)
+
+    def settled(self) -> None:
+        """Say up to which complete epoch the databases of its state have everything."""
+        if self._complete > self._settled and all(
+            database.is_settled(self._complete) for database in self._databases
+        ):
+            self._settled = self._complete
+            if self._databases:
+                self._tell(Settled(self._attempt, self._settled, self._task, self._subtask))
 
     def problems(self, now: float) -> None:
         """Say what keeps an operator from its work that is not the job's own fault."""

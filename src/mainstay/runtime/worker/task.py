@@ -16,6 +16,7 @@ from mainstay.runtime.operators.base import Operator
 from mainstay.runtime.ports import Ports
 from mainstay.runtime.spec import TaskSpec
 from mainstay.runtime.worker.channel_state import TaskChannels
+from mainstay.runtime.worker.counting import HeldBack
 from mainstay.runtime.worker.durability import Durability, UnackedCut
 from mainstay.runtime.worker.inputs.base import TaskInput
 from mainstay.runtime.worker.member import Member
@@ -58,6 +59,8 @@ class Task:
             m.operator for m in self.members if type(m.operator).tick is not Operator.tick
         ]
         self._subtasks = [keyed for _, keyed in self._keyed]
+        self._held_back = HeldBack(ports.clock.monotonic())
+        self._triggered: dict[Epoch, float] = {}
 
     @property
     def ended(self) -> bool:
@@ -80,11 +83,24 @@ class Task:
             if expiry.tick(now):
                 self._spill()
         self._reports.confirmed()
-        # What was begun comes before anything new.
-        if self._has_room() and (self.chain.step() or self.input.step()):
+        self._reports.settled()
+        has_room = self._has_room()
+        self._held_back.note(now, is_held_back=not has_room)
+        if has_room and self._take():
             self._relieve()
             return True
+        if not has_room and self._may_be_cut and self.input.take_marker():
+            return True
         return progressed
+
+    def _take(self) -> bool:
+        """What was begun comes before anything new. A marker does not wait for it, if it need
+        not."""
+        if self.chain.may_be_cut and self.input.take_marker():
+            return True
+        if self.chain.is_waiting:
+            return False
+        return self.chain.step() or self.chain.ring() or self.input.step()
 
     def _convert(self, now: float) -> bool:
         """A slice of what a snapshot needs converted; beside a slow function as much of it as fits
@@ -108,6 +124,19 @@ class Task:
             and not any(self._is_catching_up(*each) for each in self._keyed)
         )
 
+    @property
+    def _may_be_cut(self) -> bool:
+        """Whether a marker may pass although no rows are taken: they wait for operators alone that
+        have all they hold in their state."""
+        behind = [m.operator for m in self.members if m.operator.is_behind]
+        return (
+            bool(behind)
+            and all(operator.may_be_cut for operator in behind)
+            and all(output.has_room for output in self.outputs)
+            and not any(self._is_catching_up(*each) for each in self._keyed)
+            and (self.chain.is_settled or self.chain.may_be_cut)
+        )
+
     def _is_catching_up(self, member: Member, keyed: KeyedSubtask) -> bool:
         """Whether a backend has to take changes in before there may be more of them.
 
@@ -128,6 +157,11 @@ class Task:
                 self._durability.write_early(member, segment)
 
     # ------------------------------------------------------------ snapshots
+
+    def on_trigger(self, epoch: Epoch, *, is_last: bool) -> None:
+        """An epoch has begun, as all workers are told."""
+        self._triggered[epoch] = self._ports.clock.monotonic()
+        self.input.on_trigger(epoch, is_last=is_last)
 
     def on_overtake(self, epoch: Epoch) -> None:
         """Cut for the epoch now, whatever stands in line, as far as that is possible."""
@@ -166,7 +200,14 @@ class Task:
             cuts[0] = (cuts[0][0], replace(cuts[0][1], channels=late))
             self.channels.overtake_if_told(epoch)
         now = self._ports.clock.monotonic()
-        self._durability.begin(UnackedCut(epoch, cuts, alignment_s, now - started, now))
+        delay_s = self._start_delay_s(epoch, started - alignment_s)
+        self._durability.begin(UnackedCut(epoch, cuts, alignment_s, now - started, now, delay_s))
+
+    def _start_delay_s(self, epoch: Epoch, began: float) -> float:
+        """From the trigger to the first marker; nothing where the marker was faster."""
+        triggered = self._triggered.get(epoch, began)
+        self._triggered = {each: at for each, at in self._triggered.items() if each > epoch}
+        return max(0.0, began - triggered)
 
     def _broadcast(self, epoch: Epoch) -> None:
         for output in self.outputs:
@@ -188,14 +229,21 @@ class Task:
             self.channels.finished(epoch)
         for member in self.members:
             member.on_complete(epoch, saved, self._longest_chain)
+        self._reports.complete(epoch)
+
+    def opened(self) -> None:
+        """Its functions are open, and it is about to be said to be ready."""
+        self._reports.opened()
 
     # ------------------------------------------------------------ how it stands
 
     def metrics(self) -> TaskMetrics:
         chain, input = self.chain, self.input
         row_s, load = chain.effort()
+        lasted_s, held_back_s = self._held_back.so_far(self._ports.clock.monotonic())
         chain.counts[0].taken = chain.rows
-        counted = zip(self.members, chain.counts, strict=True)
+        counted = list(zip(self.members, chain.counts, strict=True))
+        timers = ((member.uid, member.operator.timer_counts) for member in self.members)
         return TaskMetrics(
             chain.rows,
             not self._has_room(),
@@ -208,6 +256,14 @@ class Task:
             load,
             {member.uid: (count.taken, count.emitted) for member, count in counted},
             self._state_reads(),
+            lasted_s,
+            chain.busy_s,
+            held_back_s,
+            () if chain.hot_keys is None else chain.hot_keys.shares(),
+            chain.is_idle,
+            {member.uid: dict(count.sides) for member, count in counted if count.sides},
+            {uid: counts for uid, counts in timers if counts is not None},
+            {member.uid: late for member in self.members if (late := member.operator.late_rows)},
         )
 
     def _state_reads(self) -> StateReads | None:

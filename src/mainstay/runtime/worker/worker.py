@@ -8,12 +8,13 @@ and only while their outputs have room.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from mainstay.runtime.deployment import Deployment, RestoredState
 from mainstay.runtime.messages import (
     AbortEpoch,
+    Ask,
     AssignSplits,
     Credit,
     Data,
@@ -31,10 +32,16 @@ from mainstay.runtime.messages import (
 from mainstay.runtime.ports import COORDINATOR, Ports
 from mainstay.runtime.worker.assembly import Assembler
 from mainstay.runtime.worker.member import Member
+from mainstay.runtime.worker.questions import Questions
 from mainstay.runtime.worker.reports import WorkerMetrics
 from mainstay.runtime.worker.routing import Router
 from mainstay.runtime.worker.task import Task
 from mainstay.state.subtask import Restored
+
+
+def _nothing() -> bool:
+    """Nobody is heard between tasks."""
+    return False
 
 
 class Worker:
@@ -74,6 +81,7 @@ class Worker:
         self._applying: deque[Iterator[None]] = deque()
         self._reading = 0
         self._is_ready = False
+        self._questions = Questions(number, self.by_uid, ports)
         self._metrics = WorkerMetrics(ports, deployment.attempt, number)
         self._flushed_at = ports.clock.monotonic()
         self._restore()
@@ -94,7 +102,7 @@ class Worker:
             if state is None:
                 continue
             member.restore_units(state.units)
-            if state.chain:
+            if member.is_read_from(state):
                 self._read(member, state)
         self._become_ready()
 
@@ -125,15 +133,18 @@ class Worker:
         for task in self.tasks:
             self._assembler.replay(task, self._deployment.restored)
             self._assembler.open(task)
+            task.opened()
         self._is_ready = True
         self._ports.send(COORDINATOR, Ready(self.attempt, self.number))
 
     # ------------------------------------------------------------ the loop
 
-    def step(self) -> bool:
+    def step(self, hear: Callable[[], bool] = _nothing) -> bool:
         """Do a little; False when nothing can be done before a message or a deadline.
 
-        Raises what ended the worker: an error of user code, a damaged file, a broken rule.
+        ``hear`` is called between tasks, may bring messages of the coordinator, and says whether
+        it has: so a question waits for one slice of rows, and not for one of every task. Raises
+        what ended the worker: an error of user code, a damaged file, a broken rule.
         """
         if self.released:
             return False
@@ -145,11 +156,20 @@ class Worker:
         if not self._is_ready:
             return False
         self._metrics.report(self.tasks)
-        progressed = False
+        progressed = self._questions.are_waiting
         for task in self.tasks:
+            # A task that was stepped before may have something to do again.
+            progressed = hear() or progressed
+            if self._is_over():
+                return False
+            if self._questions.are_waiting:
+                self._questions.step()
             progressed = task.step() or progressed
         is_pressed = progressed and any(task.is_pressed for task in self.tasks)
         return self._flush(idle=not is_pressed) or progressed
+
+    def _is_over(self) -> bool:
+        return self.released
 
     def _flush(self, *, idle: bool) -> bool:
         now = self._ports.clock.monotonic()
@@ -160,7 +180,7 @@ class Worker:
 
     def deadline(self) -> float | None:
         """When something will have to be done even if no message arrives."""
-        if self.released:
+        if self.released or not self._is_ready:
             return None
         times = [task.deadline() for task in self.tasks]
         return min((time for time in times if time is not None), default=None)
@@ -181,7 +201,7 @@ class Worker:
                 # So that what is known at the end of a job is known of all of it.
                 self._metrics.hurry()
                 for task in self.tasks:
-                    task.input.on_trigger(epoch, is_last=is_last)
+                    task.on_trigger(epoch, is_last=is_last)
             case Overtake(_, epoch):
                 for task in self.tasks:
                     task.on_overtake(epoch)
@@ -202,6 +222,8 @@ class Worker:
                     self.by_uid[uid].operator.on_committed(epoch)
             case AssignSplits(_, uid, _, splits, last):
                 self._task_of[uid].input.assign(splits, last=last)
+            case Ask():
+                self._questions.ask(message)
             case Release(_, in_good_order):
                 self._release(in_good_order=in_good_order)
 

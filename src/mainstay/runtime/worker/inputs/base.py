@@ -44,6 +44,11 @@ class TaskInput:
         while that has nothing under way."""
         raise NotImplementedError
 
+    def take_marker(self) -> bool:
+        """Take a marker, if one is next, while the chain has something under way that may be
+        cut."""
+        return False
+
     @property
     def is_pressed(self) -> bool:
         """Whether more can be taken at once, as far as is known."""

@@ -43,6 +43,13 @@ class GateInput(TaskInput):
         self._take(*self.gate.take(self._chain.slice_rows, self._clock.monotonic()))
         return True
 
+    def take_marker(self) -> bool:
+        # Watermarks and ends of input that are before it line up behind what is under way.
+        found = self.gate.take_control()
+        if found is not None:
+            self._take(*found)
+        return found is not None
+
     @property
     def is_pressed(self) -> bool:
         return self.gate.is_ready
@@ -60,9 +67,18 @@ class GateInput(TaskInput):
         elif isinstance(element, TimeMark):
             self._on_time(self._time.on_watermark(number, element))
         else:
-            self._on_time(self._time.on_end(number))
-            if self.gate.end(number):
-                self._on_all_ended()
+            self._on_end(number)
+
+    def _on_end(self, number: int) -> None:
+        are_all = self.gate.end(number)
+        watermark = self._time.on_end(number)
+        if _is_heard(self._first) and self.gate.has_ended(port := self.gate.channels[number].port):
+            self._chain.end_port(port)
+            # It may have held event time back.
+            watermark = watermark or self._time.current
+        self._on_time(watermark)
+        if are_all:
+            self._on_all_ended()
 
     def _on_time(self, watermark: TimeMark | None) -> None:
         if watermark is not None:
@@ -111,3 +127,8 @@ class GateInput(TaskInput):
 
     def check_invariants(self) -> None:
         self.gate.check_invariants()
+
+
+def _is_heard(head: Operator) -> bool:
+    """Whether the head asks for the end of each of its inputs."""
+    return type(head).on_port_end is not Operator.on_port_end

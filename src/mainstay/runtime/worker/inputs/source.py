@@ -53,6 +53,12 @@ class SourceInput(TaskInput):
             return True
         return self._poll()
 
+    def take_marker(self) -> bool:
+        if not self._waiting or self._source.is_mid_split:
+            return False
+        self._take_waiting()
+        return True
+
     def _poll(self) -> bool:
         source, started = self._source, self._clock.monotonic()
         most, begin = self._chain.slice_rows, not self._waiting and not self._is_drained
@@ -88,7 +94,8 @@ class SourceInput(TaskInput):
     def on_trigger(self, epoch: Epoch, *, is_last: bool = False) -> None:
         """Cut, at once if that is possible. What is read after the last epoch would be lost."""
         self._waiting.append(_Trigger(epoch, is_last))
-        if self._chain.is_settled and not self._source.is_mid_split:
+        may_cut = self._chain.is_settled or self._chain.may_be_cut
+        if may_cut and not self._source.is_mid_split:
             self._take_waiting()
 
     def assign(self, splits: tuple[Split, ...], *, last: bool) -> None:

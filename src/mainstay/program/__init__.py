@@ -1,0 +1,1 @@
+"""``mainstay run`` and ``mainstay init``: programs of jobs, from the outside."""

@@ -1,0 +1,1 @@
+"""Joins of two keyed streams, on columns with state."""
