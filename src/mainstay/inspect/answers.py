@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 
@@ -18,9 +18,12 @@ from mainstay.state.stored_key import NAMESPACE
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """Which moment of a job an answer tells of: a complete epoch.
+    """Which moment of a job an answer tells of.
 
-    ``position`` says how far each source had been read by then.
+    A ``committed`` one is that of a complete epoch, and ``position`` says how far each split of
+    each source had been read by then, for splits that were under way. A ``live`` one is later than
+    the epoch, which is the last complete one, and belongs to an attempt that may still be taken
+    back.
     """
 
     job: str
@@ -28,6 +31,7 @@ class Moment:
     attempt: int
     committed_at: datetime
     position: Mapping[str, Any] = field(repr=False)
+    level: Literal["live", "committed"] = "committed"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,8 +61,11 @@ class Answer:
     def value(self) -> Any:
         """What is kept for the one key that was asked for; None where nothing is.
 
-        Of a map, its entries as a dictionary.
+        Of a map, its entries as a dictionary; broadcast state is one map, without a key.
         """
+        if self.columns.is_broadcast:
+            names, kept = (self._column(field.name) for field in self.columns.fields())
+            return dict(zip(map(_hashable, names), kept, strict=True))
         values = self.values()
         if len(values) > 1:
             raise GraphError(
@@ -98,6 +105,8 @@ class Answer:
         what = counted(self.table.num_rows, "row")
         if self.columns.is_keyed and self.table.num_rows == 1 and self.columns.stored_as != "map":
             what = shown(self.value)
+        if self.moment.level == "live":
+            return f"<{of}, live after epoch {self.epoch}: {what}>"
         return f"<{of} at epoch {self.epoch}, {self.age_s:.1f} s ago: {what}>"
 
 

@@ -7,6 +7,7 @@ value      the columns of the key, the value, ``key_group``
 list       the columns of the key, the list as an array, ``key_group``
 map        the columns of the key, ``map_key``, the value, ``key_group``; a row for each entry
 operator   ``subtask``, ``unit``; a row for each unit
+broadcast  ``map_key``, the value; a row for each entry, of one subtask: all hold the same
 ========== ==========================================================
 
 The value is named after its state; a name that is taken already gets an underscore at its end. A
@@ -19,16 +20,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from mainstay.errors import StateTypeError
+from mainstay.schema import array_of
 from mainstay.schema.sizes import cut
 from mainstay.schema.types import TIMESTAMP
 from mainstay.snapshot.manifest import StateSchema
 from mainstay.snapshot.savepoint_files import GROUP_COLUMN, KeyedRows
-from mainstay.state.kinds import kind_named
+from mainstay.state.kinds import BROADCAST_MAP, kind_named
 from mainstay.state.stored_key import KEY, NAMESPACE
 from mainstay.state.ttl import join_stamps, type_named
 
@@ -53,6 +56,11 @@ class StateColumns:
     @property
     def is_keyed(self) -> bool:
         return self.schema.redistribute is None
+
+    @property
+    def is_broadcast(self) -> bool:
+        """Whether it is a map that every subtask holds in full."""
+        return self.schema.kind == BROADCAST_MAP.name
 
     @property
     def stored_as(self) -> str:
@@ -105,6 +113,9 @@ class StateColumns:
 
     def fields(self) -> list[pa.Field]:
         """All columns, as they are shown."""
+        if self.is_broadcast:
+            value = pa.field(self.schema.name, self.element_arrow())
+            return _distinct([pa.field(MAP_KEY, self.map_key_arrow()), value])
         if not self.is_keyed:
             return [pa.field(SUBTASK, pa.int32()), pa.field(UNIT, self.element_arrow())]
         fields = self.key_fields()
@@ -162,6 +173,12 @@ class StateColumns:
         stamps, values = value.flatten().flatten()
         offsets = offsets_of(value)
         return [pa.ListArray.from_arrays(offsets, a) for a in (values, stamps.cast(TIMESTAMP))]
+
+    def key_arrays(self, keys: Sequence[tuple[Any, ...]]) -> list[pa.Array]:
+        """The columns of some keys, each given as the values of its columns."""
+        fields = self.key_fields()
+        values = [[key[n] for key in keys] for n in range(len(fields))]
+        return [array_of(v, f.type, f.name) for v, f in zip(values, fields, strict=True)]
 
     def joined_key(self, columns: Sequence[pa.Array]) -> pa.Array:
         """The key as it is stored, from its columns in their types."""

@@ -27,13 +27,21 @@ StateName = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class DeclaredOperator:
-    """An operator and its states; without a parallelism where none is known."""
+    """An operator and its states; without a parallelism where none is known.
+
+    ``max_parallelism`` is the number of its key-groups where that is not the job's.
+    """
 
     uid: str
     key_type: str | None
     key_names: tuple[str, ...]
     parallelism: int | None
     states: Mapping[str, StateSchema] = field(default_factory=dict)
+    max_parallelism: int | None = None
+
+    def key_groups(self, of_job: int) -> int:
+        """How many key-groups it has in a job that has ``of_job`` of them."""
+        return of_job if self.max_parallelism is None else self.max_parallelism
 
     def columns(self, state: str) -> StateColumns:
         return StateColumns(self.uid, self.states[state], self.key_type, self.key_names)
@@ -50,6 +58,7 @@ def declared_by_manifest(manifest: Manifest) -> Declared:
             stored.key_names,
             stored.parallelism,
             {schema.name: schema for schema in stored.states},
+            stored.max_parallelism,
         )
         for uid, stored in manifest.operators.items()
     }
@@ -63,6 +72,7 @@ def declared_by_program(job: JobSpec) -> Declared:
             key_names_of(operator),
             task.parallelism,
             {info.name: schema_of(info) for info in operator.states},
+            None if operator.key is None else operator.max_parallelism,
         )
         for task, operator in job.operators()
     }

@@ -18,6 +18,7 @@ from mainstay.errors import StateTypeError
 from mainstay.inspect.columns import SUBTASK, UNIT, StateColumns
 from mainstay.schema import format_type, values_of
 from mainstay.schema.transpose import shown
+from mainstay.state.broadcast import joined, unit_type
 from mainstay.state.codes import codes_of, paired
 from mainstay.state.evolution import compare, compare_keys, convert
 
@@ -42,8 +43,9 @@ def fitting_columns(columns: StateColumns, given: pa.Schema) -> list[str]:
 
 
 def _check_type(columns: StateColumns, field: pa.Field, given: pa.DataType) -> None:
-    is_value = columns.is_keyed and field.name == _value_field(columns).name
-    compared = compare if is_value or not columns.is_keyed else compare_keys
+    has_keys = columns.is_keyed or columns.is_broadcast
+    is_value = not has_keys or field.name == _value_field(columns).name
+    compared = compare if is_value else compare_keys
     found = compared(given, _open(field.type))
     problem = found.problem or "; ".join(f"{path}: not in the state" for path in found.dropped)
     if problem:
@@ -163,6 +165,10 @@ def _require_none(columns: StateColumns, keys: pa.Array, mask: pa.Array, what: s
 
 def units_of(columns: StateColumns, table: pa.Table, parallelism: int | None) -> list[pa.Array]:
     """The units of an operator state by subtask. Raises ``UnfitRowsError``."""
+    if columns.is_broadcast:
+        # The first has them all, and a restore gives each of the others a copy.
+        nothing = pa.array([], unit_type(columns.schema))
+        return [_entries(columns, table)] + [nothing] * ((parallelism or 1) - 1)
     given = [table.column(name).combine_chunks() for name in (SUBTASK, UNIT)]
     subtasks, units = fitted(columns, given)
     if subtasks.null_count or units.null_count:
@@ -176,3 +182,13 @@ def units_of(columns: StateColumns, table: pa.Table, parallelism: int | None) ->
             f"{(parallelism or most) - 1}."
         )
     return [units.filter(pa.array(numbers == number)) for number in range(parallelism or most)]
+
+
+def _entries(columns: StateColumns, table: pa.Table) -> pa.Array:
+    """The entries of broadcast state, each once."""
+    names = [field.name for field in columns.data_fields()]
+    keys, values = fitted(columns, [table.column(name).combine_chunks() for name in names])
+    _require_none(columns, keys, keys.is_null(), "is null in the place of a map_key")
+    codes = codes_of(keys)
+    _require_none(columns, keys, pa.array(np.bincount(codes)[codes] > 1), "occurs more than once")
+    return joined(keys, values)

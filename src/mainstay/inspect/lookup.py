@@ -6,7 +6,6 @@ own is read by key-group.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,39 +15,17 @@ import pyarrow as pa
 
 from mainstay.errors import DamagedFileError
 from mainstay.inspect.columns import StateColumns
+from mainstay.inspect.open_files import OpenFiles
 from mainstay.inspect.reading import StateView
-from mainstay.schema import array_of
 from mainstay.snapshot.manifest import PARQUET, SegmentRef
-from mainstay.snapshot.statefile import StateFile, StateTable, open_state_file
-from mainstay.snapshot.storage import Storage
+from mainstay.snapshot.statefile import StateTable
 from mainstay.state.by_key import place_in_group
 from mainstay.state.codes import codes_of
 from mainstay.state.elements import without_expired
 from mainstay.state.hashing import groups_of, hash_columns
-from mainstay.state.segments import check_readable, read_segment
+from mainstay.state.segments import check_readable
 from mainstay.state.stored_key import KEY
 from mainstay.state.whole import to_whole
-
-OPEN_FILES = 256
-
-
-class OpenFiles:
-    """State files that were read lately. They never change, so an open one is good for ever."""
-
-    def __init__(self, storage: Storage, most: int = OPEN_FILES) -> None:
-        self.storage = storage
-        self._most = most
-        self._files: OrderedDict[tuple[str, str], StateFile] = OrderedDict()
-
-    def open(self, ref: SegmentRef) -> StateFile:
-        name = (ref.file.path, ref.file.checksum)
-        if name in self._files:
-            self._files.move_to_end(name)
-            return self._files[name]
-        file = self._files[name] = open_state_file(self.storage, ref.file)
-        while len(self._files) > self._most:
-            self._files.popitem(last=False)
-        return file
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +52,7 @@ class SoughtKey:
 
 def sought(columns: StateColumns, keys: Sequence[tuple[Any, ...]], groups: int) -> list[SoughtKey]:
     """Keys, each given as the values of the key's columns, of a state with so many key-groups."""
-    fields = columns.key_fields()
-    values = [[key[n] for key in keys] for n in range(len(fields))]
-    arrays = [array_of(v, f.type, f.name) for v, f in zip(values, fields, strict=True)]
-    joined = columns.joined_key(arrays)
+    joined = columns.joined_key(columns.key_arrays(keys))
     hashes = hash_columns([joined])
     of_keys, places = groups_of(hashes, groups), place_in_group(hashes)
     found = zip(hashes.tolist(), of_keys.tolist(), places.tolist(), strict=True)
@@ -88,9 +62,9 @@ def sought(columns: StateColumns, keys: Sequence[tuple[Any, ...]], groups: int) 
 def look_up(view: StateView, files: OpenFiles, keys: Sequence[tuple[Any, ...]]) -> pa.Table:
     """What is kept for some keys, in their order, as it is shown; nothing of those not there."""
     columns = view.columns
-    refs = view.refs()
+    refs, horizon_us = view.refs(), view.horizon_us()
     found: dict[int, pa.Table] = {}
-    wanted = sought(columns, keys, view.manifest.max_parallelism)
+    wanted = sought(columns, keys, view.key_groups)
     # In the order of the files, so that a chunk is read once for all keys in it.
     order = sorted(range(len(wanted)), key=lambda n: (wanted[n].group, wanted[n].place))
     for number in order:
@@ -98,7 +72,7 @@ def look_up(view: StateView, files: OpenFiles, keys: Sequence[tuple[Any, ...]]) 
         chain = [ref for each in refs if (ref := each.clipped(key.group, key.group)) is not None]
         parts = [key.rows_in(part) for ref in chain for part in _parts(view, files, ref, key)]
         check_readable(files.storage, chain)
-        if (horizon_us := view.horizon_us()) is not None:
+        if horizon_us is not None:
             parts = [without_expired(part, columns.stored_as, horizon_us) for part in parts]
         whole = to_whole(parts, columns.stored_as)
         if whole is not None:
@@ -113,7 +87,7 @@ def _parts(
     name = view.columns.schema.name
     try:
         if ref.is_backends_own or ref.format == PARQUET:
-            yield from read_segment(files.storage, ref, name)
+            yield from files.read(ref, name)
             return
         file = files.open(ref)
         if name in file.states:

@@ -18,8 +18,8 @@ import pyarrow as pa
 
 from mainstay.errors import DamagedFileError, RestoreError
 from mainstay.inspect.columns import StateColumns
+from mainstay.inspect.open_files import OpenFiles
 from mainstay.runtime.coordinator.origin import load_origin, place_of
-from mainstay.schema import array_of
 from mainstay.snapshot.commitlog import read_history
 from mainstay.snapshot.kept import kept_epochs, no_such_epoch
 from mainstay.snapshot.layout import safe_name
@@ -28,13 +28,15 @@ from mainstay.snapshot.object_storage import open_existing
 from mainstay.snapshot.savepoint import is_savepoint
 from mainstay.snapshot.storage import Storage, shared
 from mainstay.spelling import did_you_mean
+from mainstay.state.broadcast import parts
 from mainstay.state.elements import without_expired
 from mainstay.state.hashing import key_groups
 from mainstay.state.operator import decode_units
-from mainstay.state.segments import check_readable, read_segment
+from mainstay.state.segments import check_readable
 from mainstay.state.whole import to_whole
 
 SLICE_BYTES = 64 << 20
+FIRST_SLICE_BYTES = 1 << 20
 CHECKPOINT_SLICE_BYTES = 512 << 20
 """How much stored state goes into a slice. For each slice a whole checkpoint is fetched again."""
 
@@ -54,7 +56,7 @@ class Origin:
         """Open a savepoint or a snapshot directory; ``./snapshots#7`` names an epoch as well."""
         place, marked = place_of(path)
         place = shared(place)
-        number = _epoch_number(epoch, marked)
+        number = epoch_number(epoch, marked)
         storage = open_existing(place)
         if not is_savepoint(storage):
             return Origin(place, False, _load_epoch(storage, place, number))
@@ -81,6 +83,14 @@ class Origin:
             )
         return found
 
+    def states(self) -> dict[str, StateColumns]:
+        """Its states, each by the name ``operator.state``."""
+        return {
+            f"{uid}.{schema.name}": StateColumns(uid, schema, stored.key_type, stored.key_names)
+            for uid, stored in self.manifest.operators.items()
+            for schema in stored.states
+        }
+
     def view(self, uid: str, state: str) -> StateView:
         """One state of it."""
         operator = self.operator(uid)
@@ -95,7 +105,7 @@ class Origin:
         )
 
 
-def _epoch_number(epoch: int | str, marked: int | None) -> int | None:
+def epoch_number(epoch: int | str, marked: int | None) -> int | None:
     """The epoch that is asked for, None for the latest."""
     if epoch == LATEST:
         return marked
@@ -128,12 +138,15 @@ class StateView:
     manifest: Manifest
     columns: StateColumns
 
+    @property
+    def key_groups(self) -> int:
+        """How many key-groups its operator has."""
+        return self.manifest.key_groups(self.columns.operator)
+
     def groups_of(self, keys: Sequence[tuple[Any, ...]]) -> list[int]:
         """The key-group of each of some keys, given as the values of the key's columns."""
-        fields = self.columns.key_fields()
-        values = [[key[n] for key in keys] for n in range(len(fields))]
-        arrays = [array_of(v, f.type, f.name) for v, f in zip(values, fields, strict=True)]
-        groups: list[int] = key_groups(arrays, self.manifest.max_parallelism).tolist()
+        arrays = self.columns.key_arrays(keys)
+        groups: list[int] = key_groups(arrays, self.key_groups).tolist()
         return groups
 
     def slices(
@@ -149,13 +162,29 @@ class StateView:
             found = tuple((number, share.data) for number, share in shares if share is not None)
             return [UnitsSlice(self.columns, found)]
         refs = self.refs()
-        wanted = range(self.manifest.max_parallelism) if groups is None else sorted(set(groups))
+        wanted = range(self.key_groups) if groups is None else sorted(set(groups))
         parts = (_clipped(refs, part) for part in self._parts(refs, wanted, least))
         return [
             StateSlice(self.place, self.manifest.epoch, self.columns, part, self.horizon_us())
             for part in parts
             if part
         ]
+
+    def growing_slices(self) -> Iterator[StateSlice | UnitsSlice]:
+        """The state in order of its key-groups, each part twice as large as the one before.
+
+        Who wants few rows reads little beyond them, and who wants all of them few parts. What a
+        backend stores in a way of its own is fetched as a whole, and is not divided for this.
+        """
+        refs, groups = self.refs() if self.columns.is_keyed else [], self.key_groups
+        if not refs or any(ref.is_backends_own for ref in refs):
+            yield from self.slices()
+            return
+        stored = sum(ref.size_bytes for ref in refs)
+        first, count = 0, max(1, groups * FIRST_SLICE_BYTES // max(1, stored))
+        while first < groups:
+            yield from self.slices(groups=range(first, min(groups, first + count)))
+            first, count = first + count, 2 * count
 
     def refs(self) -> list[SegmentRef]:
         """The files that may hold rows of the state, those of a chain oldest first."""
@@ -173,7 +202,7 @@ class StateView:
             owners = (n for n, ref in enumerate(checkpoints) if ref.clipped(group, group))
             return next(owners, -1)
 
-        share = len(wanted) / self.manifest.max_parallelism
+        share = len(wanted) / self.key_groups
         if not checkpoints:
             stored = sum(ref.size_bytes for ref in refs) * share
             yield from _divided(wanted, max(least, math.ceil(stored / SLICE_BYTES)))
@@ -240,12 +269,13 @@ class StateSlice:
     chain: tuple[SegmentRef, ...]
     horizon_us: int | None
 
-    def read(self) -> pa.Table:
-        """What is kept in these key-groups, as it is shown."""
-        storage, columns = open_existing(self.place), self.columns
+    def read(self, files: OpenFiles | None = None) -> pa.Table:
+        """What is kept in these key-groups, as it is shown; from files that are open already."""
+        files = files or OpenFiles(open_existing(self.place))
+        storage, columns = files.storage, self.columns
         try:
             name = columns.schema.name
-            parts = [part for ref in self.chain for part in read_segment(storage, ref, name)]
+            parts = [part for ref in self.chain for part in files.read(ref, name)]
             check_readable(storage, self.chain)
         except DamagedFileError as error:
             check_kept(storage, self.place, self.epoch)
@@ -274,12 +304,22 @@ class UnitsSlice:
     columns: StateColumns
     shares: tuple[tuple[int, bytes], ...]
 
-    def read(self) -> pa.Table:
-        """The units, as they are shown."""
+    def read(self, files: OpenFiles | None = None) -> pa.Table:
+        """The units, as they are shown; no file is needed for them."""
         schema = pa.schema(self.columns.fields())
+        if self.columns.is_broadcast:
+            return self._one_copy(schema)
         tables = [schema.empty_table()]
         for subtask, data in self.shares:
             units = decode_units(data)
             numbers = pa.array(np.full(len(units), subtask, np.int32))
             tables.append(pa.Table.from_arrays([numbers, units], schema=schema))
         return pa.concat_tables(tables)
+
+    def _one_copy(self, schema: pa.Schema) -> pa.Table:
+        """The entries of one subtask, as any has them all; not of one that had none to restore."""
+        copies = (decode_units(data) for _, data in self.shares)
+        units = next((copy for copy in copies if len(copy)), None)
+        if units is None:
+            return schema.empty_table()
+        return pa.Table.from_arrays(list(parts(units)), schema=schema)

@@ -19,6 +19,7 @@ from mainstay.snapshot.commitlog import read_history
 from mainstay.snapshot.history import Begin, EpochCommitted, History, PastAttempt, SavepointTaken
 from mainstay.snapshot.layout import (
     FAILURES_PREFIX,
+    GRAPHS_PREFIX,
     LOG_PREFIX,
     MANIFEST_PREFIX,
     STATE_PREFIX,
@@ -28,7 +29,14 @@ from mainstay.snapshot.layout import (
 from mainstay.snapshot.listing import ListedStorage, StoredFile
 from mainstay.snapshot.manifest import FileRef, Manifest
 
-PREFIXES = (LOG_PREFIX, MANIFEST_PREFIX, STATE_PREFIX, STATISTICS_PREFIX, FAILURES_PREFIX)
+PREFIXES = (
+    LOG_PREFIX,
+    MANIFEST_PREFIX,
+    STATE_PREFIX,
+    STATISTICS_PREFIX,
+    FAILURES_PREFIX,
+    GRAPHS_PREFIX,
+)
 LATEST = "latest"
 
 

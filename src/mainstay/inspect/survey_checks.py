@@ -52,14 +52,13 @@ def verify_epochs(storage: Storage, epochs: Iterable[KeptEpoch], tell: Tell) -> 
 def verify_savepoint(storage: Storage, savepoint: Savepoint, tell: Tell) -> Verdict:
     """Read every file of a savepoint."""
     checks: dict[str, tuple[FileRef, Check]] = {}
-    last_group = savepoint.max_parallelism - 1
     for operator in savepoint.operators.values():
         for state in operator.states:
             for item in state.files:
                 check = (
                     _units_check(storage, item.file, operator.parallelism)
                     if item.first_group is None
-                    else parquet_check(storage, item.file, last_group)
+                    else parquet_check(storage, item.file, savepoint.key_groups(operator.uid) - 1)
                 )
                 checks[item.file.path] = (item.file, check)
     flaws = tuple(FlawOf(flaw, (savepoint.epoch,)) for _, flaw in _run(checks, tell))

@@ -23,7 +23,7 @@ from mainstay.snapshot.storage import Storage
 def survey_savepoint(storage: Storage, savepoint: Savepoint) -> tuple[OperatorSurvey, ...]:
     """What each operator holds, by ``savepoint.json`` and the key-groups in its Parquet files."""
     return tuple(
-        _saved_operator(storage, operator, savepoint.max_parallelism)
+        _saved_operator(storage, operator, savepoint.key_groups(operator.uid))
         for operator in savepoint.operators.values()
     )
 

@@ -127,7 +127,7 @@ class _Count:
 def survey_epoch(storage: Storage, manifest: Manifest) -> tuple[OperatorSurvey, ...]:
     """What each operator holds, by the footers of its files."""
     return tuple(
-        _survey_operator(storage, operator, manifest.max_parallelism)
+        _survey_operator(storage, operator, manifest.key_groups(operator.uid))
         for operator in manifest.operators.values()
     )
 

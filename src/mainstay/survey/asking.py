@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 
-from mainstay.errors import StateTypeError
+from mainstay.errors import GraphError, StateTypeError
+from mainstay.inspect.answers import Answer
 from mainstay.inspect.columns import StateColumns
-from mainstay.inspect.connection import NO_KEY, connect
+from mainstay.inspect.connection import COMMITTED, LIVE, Connection
+from mainstay.inspect.json_values import not_of_type, plain
+from mainstay.inspect.positions import After
+from mainstay.inspect.reading import LATEST
 from mainstay.schema.transpose import shown
 from mainstay.spelling import counted
 
@@ -20,57 +25,100 @@ LIMIT = 20
 """Rows of a scan that are shown unless more are asked for."""
 
 
+@dataclass(frozen=True, slots=True)
+class When:
+    """Of which moment the state is asked."""
+
+    epoch: str = LATEST
+    is_live: bool = False
+    after: str | None = None
+    timeout: float | None = None
+
+    def arguments(self) -> dict[str, Any]:
+        """As ``query`` takes them."""
+        return {
+            "epoch": self.epoch,
+            "at": LIVE if self.is_live else COMMITTED,
+            "after": None if self.after is None else after_of(self.after),
+            "timeout": self.timeout,
+        }
+
+
 def run_query(
     console: Console,
-    path: str,
+    job: Connection,
     state: str | None,
-    keys: Sequence[str],
+    keys: Sequence[str | None],
+    when: When,
     *,
-    epoch: str,
     limit: int | None,
     as_json: bool,
 ) -> None:
     """Print what a state holds; without a state, which there are."""
-    job = connect(path)
-    at = int(epoch) if epoch.isdigit() else epoch
     if state is None:
-        _print_states(console, job.states(at), as_json)
+        _print_states(console, job.states(when.epoch), as_json)
         return
-    columns = job.states(at).get(state)
-    wanted = None if columns is None or not keys else [key_of(columns, key) for key in keys]
-    if wanted is None and keys:
-        wanted = list(keys)  # the state is unknown, which the answer says
+    # Of a state that is unknown the answer says so, whatever the keys.
+    columns = job.states(when.epoch).get(state) if keys else None
+    wanted = [
+        key if columns is None or key is None else key_of(columns, key) for key in keys
+    ] or None
     limit = None if wanted is not None else LIMIT if limit is None else limit
-    answer = job.query(state, key=NO_KEY, keys=wanted, limit=limit, epoch=at)
+    answer = job.query(state, keys=wanted, limit=limit, **when.arguments())
     if as_json:
-        moment = answer.moment
-        document = {
-            "job": moment.job,
-            "epoch": moment.epoch,
-            "attempt": moment.attempt,
-            "committed_at": moment.committed_at.isoformat(),
-            "age_s": answer.age_s,
-            "took_s": answer.took_s,
-            "rows": answer.rows(),
-        }
-        print(json.dumps(document, default=_plain))
+        print(json.dumps(_document(answer)))
         return
     _print_rows(console, answer.table)
-    console.print(
-        f"epoch {answer.epoch} of job {answer.moment.job!r}, {answer.age_s:.1f} s ago; "
-        f"{counted(answer.table.num_rows, 'row')} in {answer.took_s * 1000:.1f} ms",
-        style="dim",
-        highlight=False,
-    )
+    console.print(_foot(answer), style="dim", highlight=False)
 
 
-def run_sql(console: Console, path: str, statement: str, *, epoch: str, as_json: bool) -> None:
+def _document(answer: Answer) -> dict[str, Any]:
+    moment = answer.moment
+    return {
+        "job": moment.job,
+        "level": moment.level,
+        "epoch": moment.epoch,
+        "attempt": moment.attempt,
+        "committed_at": moment.committed_at.isoformat(),
+        "age_s": answer.age_s,
+        "took_s": answer.took_s,
+        "rows": plain(answer.rows()),
+    }
+
+
+def _foot(answer: Answer) -> str:
+    job, rows = answer.moment.job, counted(answer.table.num_rows, "row")
+    took = f"{rows} in {answer.took_s * 1000:.1f} ms"
+    if answer.moment.level == LIVE:
+        return f"live, after epoch {answer.epoch} of job {job!r}; {took}"
+    return f"epoch {answer.epoch} of job {job!r}, {answer.age_s:.1f} s ago; {took}"
+
+
+def run_sql(
+    console: Console, job: Connection, statement: str, *, epoch: str, as_json: bool
+) -> None:
     """Print the rows of a statement."""
-    found = connect(path).sql(statement, epoch=int(epoch) if epoch.isdigit() else epoch)
+    found = job.sql(statement, epoch=epoch)
     if as_json:
-        print(json.dumps(found.to_pylist(), default=_plain))
+        print(json.dumps(plain(found.to_pylist())))
     else:
         _print_rows(console, found)
+
+
+def after_of(text: str) -> After:
+    """What ``--after`` says: the number of an epoch, or the offsets of sources as JSON."""
+    if text.isdigit():
+        return int(text)
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise GraphError(
+            f"--after {text!r} is neither the number of an epoch nor offsets as a JSON object, as "
+            """in '{"orders": {"orders-0": 1200}}'."""
+        )
+    return found
 
 
 def key_of(columns: StateColumns, text: str) -> Any:
@@ -97,12 +145,11 @@ def _value(columns: StateColumns, value: Any, number: int) -> Any:
     if not isinstance(value, str) or pa.types.is_string(field.type):
         return value
     try:
+        if pa.types.is_binary(field.type):
+            return bytes.fromhex(value)
         return pa.scalar(value).cast(field.type).as_py()
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        raise StateTypeError(
-            f"{columns.label}: {value!r} is no {field.type}, which the key's column "
-            f"{field.name!r} is."
-        ) from None
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError):
+        raise not_of_type(columns, field, value) from None
 
 
 def _print_states(console: Console, states: dict[str, StateColumns], as_json: bool) -> None:
@@ -123,12 +170,11 @@ def _print_states(console: Console, states: dict[str, StateColumns], as_json: bo
 def _print_rows(console: Console, rows: pa.Table) -> None:
     table = Table(*rows.column_names, box=None, pad_edge=False)
     for row in rows.to_pylist():
-        table.add_row(
-            *(value if isinstance(value, str) else shown(value) for value in row.values())
-        )
+        table.add_row(*map(_cell, row.values()))
     console.print(table)
 
 
-def _plain(value: Any) -> Any:
-    """What JSON has no word for, as a text."""
-    return value.hex() if isinstance(value, bytes) else str(value)
+def _cell(value: Any) -> str:
+    """As ``--json`` has it: what is written here can be given to ``--key``."""
+    said = plain(value)
+    return said if isinstance(said, str) else shown(said)

@@ -1,0 +1,1 @@
+"""A job of another process over HTTP. Needs nothing but the standard library."""

@@ -1,0 +1,1 @@
+"""Commands for jobs that run: which there are, and what they are asked to do."""

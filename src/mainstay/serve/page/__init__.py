@@ -1,0 +1,1 @@
+"""The files of the page, which are served as they are."""
