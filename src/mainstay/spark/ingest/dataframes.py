@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from mainstay.api.watermark import Watermark
+from mainstay.connectors.ingest.laned_source import LANES, LanedIngestSource
 from mainstay.connectors.ingest.source import IngestSource
 from mainstay.errors import GraphError, SchemaError
 from mainstay.schema import to_schema
@@ -18,6 +20,8 @@ class Ingest:
     df: Any
     source: IngestSource
     allow_changed_query: bool = False
+    time_column: int | None = None
+    """The column whose newest time is noted with each micro-batch, where somebody goes by it."""
 
     @property
     def uid(self) -> str:
@@ -29,7 +33,13 @@ class Ingest:
 
 
 def ingest_of(
-    df: Any, uid: str, directory: str | None, *, allow_changed_query: bool = False
+    df: Any,
+    uid: str,
+    directory: str | None,
+    *,
+    watermark: Watermark | None = None,
+    in_order: bool = False,
+    allow_changed_query: bool = False,
 ) -> Ingest:
     """The ingest of a DataFrame into the job whose snapshots are in ``directory``."""
     if not hasattr(df, "isStreaming") or not hasattr(df, "schema"):
@@ -44,5 +54,11 @@ def ingest_of(
             "df.withColumn(...) first."
         ) from error
     location = None if directory is None else shared(directory)
-    source = IngestSource(location, uid, schema, bounded=not df.isStreaming)
-    return Ingest(df, source, allow_changed_query)
+    time = None if watermark is None else watermark.spec(schema, f"from_dataframe(uid={uid!r})")
+    if not df.isStreaming or (time is None and not in_order):
+        source = IngestSource(location, uid, schema, bounded=not df.isStreaming)
+        return Ingest(df, source, allow_changed_query)
+    lanes = 1 if in_order else LANES
+    delay_us = 0 if time is None else time.delay_us
+    source = LanedIngestSource(location, uid, schema, lanes=lanes, delay_us=delay_us)
+    return Ingest(df, source, allow_changed_query, None if time is None else time.column)

@@ -18,7 +18,8 @@ from mainstay.connectors.ingest.log import IngestLog, QueryNote
 from mainstay.errors import SourceError
 
 _LONGEST = 2000
-_NUMBERS = re.compile(r"#\d+L?|@[0-9a-f]{4,}")
+_NUMBERS = re.compile(r"#\d+L?|@[0-9a-f]{4,}|(?<=EventTimeWatermark )[0-9a-f-]{36}")
+"""What a session makes up: ids of columns and objects, and the name of a watermark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,7 @@ def check_query(df: Any, log: IngestLog, *, allow_changed: bool) -> None:
             f"the DataFrame of {log.uid!r} is another query than the one whose rows this job has "
             f"taken so far.\n{_compared(noted.plan, identity.plan)}\nGive the new one a uid of its "
             "own, or start in another snapshot directory. To go on with this one after the rows "
-            "that were taken, say from_dataframe(..., allow_changed_query=True)."
+            "that were taken, say allow_changed_query=True where the DataFrame enters the job."
         )
 
 

@@ -47,7 +47,8 @@ class Written(WriterCommitMessage):
 
 
 class IngestSink(DataSource):
-    """``writeStream.format(FORMAT)``; options: location, uid, columns, most_unread_bytes."""
+    """``writeStream.format(FORMAT)``; options: location, uid, columns, time_column,
+    most_unread_bytes."""
 
     @classmethod
     def name(cls) -> str:
@@ -59,17 +60,26 @@ class IngestSink(DataSource):
             self.options["uid"],
             self.options["columns"],
             int(self.options["most_unread_bytes"]),
+            _number(self.options["time_column"]),
         )
 
 
 class IngestWriter(DataSourceStreamArrowWriter):
     """Made for every batch, in the driver and in every task."""
 
-    def __init__(self, location: str, uid: str, columns: str, most_unread_bytes: int) -> None:
+    def __init__(
+        self,
+        location: str,
+        uid: str,
+        columns: str,
+        most_unread_bytes: int,
+        time_column: int | None,
+    ) -> None:
         self._location = location
         self._uid = uid
         self._columns = columns
         self._most_unread_bytes = most_unread_bytes
+        self._time_column = time_column
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         context = TaskContext.get()
@@ -81,7 +91,10 @@ class IngestWriter(DataSourceStreamArrowWriter):
                 f"Spark did not tell which batch of which query a task of the ingest of "
                 f"{self._uid!r} is of. Mainstay needs Spark 4.1 or newer."
             )
-        return Written(query, write_task(self._location, self._uid, self._columns, batch, iterator))
+        files = write_task(
+            self._location, self._uid, self._columns, batch, iterator, self._time_column
+        )
+        return Written(query, files)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         written = [message for message in messages if isinstance(message, Written)]
@@ -104,7 +117,12 @@ class IngestWriter(DataSourceStreamArrowWriter):
 
 
 def write_task(
-    location: str, uid: str, columns: str, batch: int | str, batches: Iterator[pa.RecordBatch]
+    location: str,
+    uid: str,
+    columns: str,
+    batch: int | str,
+    batches: Iterator[pa.RecordBatch],
+    time_column: int | None = None,
 ) -> list[DataFile]:
     """Write the rows of one attempt of one task; runs on an executor."""
     context = TaskContext.get()
@@ -116,4 +134,9 @@ def write_task(
     def path_of(number: int) -> str:
         return log.data_path(int(batch), f"{own}-{number}")
 
-    return write_files(storage, batches, parse_schema(columns), path_of)
+    schema = parse_schema(columns)
+    return write_files(storage, batches, schema, path_of, time_column=time_column)
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text else None

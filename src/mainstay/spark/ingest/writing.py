@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
 from typing import Any
 
 import pyarrow as pa
@@ -47,7 +46,7 @@ def _writing(source: IngestSource) -> Callable[[Iterator[Any]], Iterator[Any]]:
 
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         files = write_task(location, uid, columns, 0, batches)
-        names = pa.array([json.dumps(asdict(file)) for file in files], pa.string())
+        names = pa.array([json.dumps(file.document()) for file in files], pa.string())
         yield pa.RecordBatch.from_arrays([names], ["file"])
 
     return write
@@ -68,6 +67,7 @@ def start_query(ingest: Ingest, tasks: int, most_unread_bytes: int = MOST_UNREAD
         .option("location", source.location)
         .option("uid", source.uid)
         .option("columns", format_schema(source.schema))
+        .option("time_column", "" if ingest.time_column is None else str(ingest.time_column))
         .option("most_unread_bytes", str(most_unread_bytes))
         .option("checkpointLocation", _for_spark(f"{source.location}/{log.checkpoint}"))
         .start()

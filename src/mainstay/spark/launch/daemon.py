@@ -22,6 +22,7 @@ from pyspark.daemon import manager
 PRELOADED = (
     "pyspark.worker",
     "pyspark.sql.pandas.serializers",
+    "pyarrow.acero",
     "pyarrow.compute",
     "pyarrow.parquet",
     # Arrow imports it with the first conversion to numpy, if it is there.

@@ -13,6 +13,7 @@ class DeferredLauncher:
     """Makes the real launcher, and with it a session on this machine, for the first attempt."""
 
     host = LOOPBACK
+    shares_terminal = True
 
     def __init__(self, make: Callable[[], Launcher]) -> None:
         self._make = make

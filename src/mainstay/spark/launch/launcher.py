@@ -42,7 +42,7 @@ class SparkLauncher:
         self._id = uuid.uuid4().hex
         self._threads: dict[int, threading.Thread] = {}
         self._stops: dict[int, threading.Event] = {}
-        self._is_local = is_local(session)
+        self._is_local = self.shares_terminal = is_local(session)
         context = session.sparkContext
         self.host = LOOPBACK if self._is_local else context.getConf().get("spark.driver.host")
         if not self._is_local:
@@ -106,9 +106,11 @@ class SparkLauncher:
         if not is_stopped(self._session):
             return None
         return SessionStoppedError(
-            f"the Spark session was stopped under job {self._name!r}, and its workers with it. End "
-            "the job (job.stop() or job.cancel()) before spark.stop(). To go on, start another "
-            "session and the job again with restore='latest'."
+            f"the Spark session was stopped, or its JVM died, under job {self._name!r}, and its "
+            "workers with it. If the program stops the session: end the job (job.stop() or "
+            "job.cancel()) before spark.stop(). If the JVM died: see what ended it, such as a "
+            "kill for want of memory (spark.driver.memory). To go on, start another session and "
+            "the job again with restore='latest'."
         )
 
     def close(self) -> None:

@@ -36,6 +36,16 @@ DAEMON = {
     "spark.executorEnv.JE_ARROW_MALLOC_CONF": "background_thread:false",
 }
 """Has Spark fork Python workers from a process that can start them quickly (``daemon.py``)."""
+STEADY = {
+    "spark.dynamicAllocation.enabled": "false",
+    "spark.speculation": "false",
+    "spark.scheduler.barrier.maxConcurrentTasksCheck.interval": "1s",
+    "spark.scheduler.barrier.maxConcurrentTasksCheck.maxFailures": "5",
+    "spark.python.task.killTimeout": "200ms",
+    "spark.python.worker.killOnIdleTimeout": "false",
+    "spark.python.worker.faulthandler.enabled": "true",
+}
+"""For tasks that run for long: they are left alone, and what goes wrong is noticed soon."""
 NOISY = (
     "org.apache.spark.executor.Executor",
     "org.apache.spark.scheduler.TaskSetManager",
@@ -54,34 +64,41 @@ _NEEDED = ("pyarrow", "numpy", "obstore", "cloudpickle", "zmq")
 _ASK_S = 30.0
 
 
-def local_session(workers: int) -> SparkSession:
+def own_session(workers: int, master: str | None = None) -> SparkSession:
+    """A session for a job that was given none: on this machine, unless a master is named."""
+    if master is None or is_local_master(master):
+        return local_session(workers, master)
+    _require_java()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    say_at_once(f"starting Spark at {master}")
+    builder = SparkSession.builder.master(master).appName("mainstay").config(map={**STEADY})
+    return builder.getOrCreate()
+
+
+def local_session(workers: int, master: str | None = None) -> SparkSession:
     """A session on this machine with enough slots, quick to notice what goes wrong."""
     _require_java()
+    master = master or f"local[{workers + SPARE_SLOTS}]"
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     # Before Spark is started, which takes longer than anybody likes to wait for a refusal.
     _check_same_python(os.environ["PYSPARK_PYTHON"])
     builder = (
-        SparkSession.builder.master(f"local[{workers + SPARE_SLOTS}]")
+        SparkSession.builder.master(master)
         .appName("mainstay")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.dynamicAllocation.enabled", "false")
-        .config("spark.speculation", "false")
-        .config("spark.scheduler.barrier.maxConcurrentTasksCheck.interval", "1s")
-        .config("spark.scheduler.barrier.maxConcurrentTasksCheck.maxFailures", "5")
-        .config("spark.python.task.killTimeout", "200ms")
-        .config("spark.python.worker.killOnIdleTimeout", "false")
-        .config("spark.python.worker.faulthandler.enabled", "true")
+        .config(map={**STEADY})
     )
     if _imports_this_package(os.environ["PYSPARK_PYTHON"]):
         builder = builder.config(map={**DAEMON})
     if is_spark_running():
         return builder.getOrCreate()
-    say_at_once(f"starting Spark on this machine, with {workers + SPARE_SLOTS} slots")
+    slots = master.removeprefix("local").strip("[]") or "1"
+    say_at_once(f"starting Spark on this machine, with {slots} slots")
     began = time.monotonic()
     session = builder.config(map=_quiet_start()).getOrCreate()
     _quieten(session)

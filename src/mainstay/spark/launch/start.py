@@ -27,7 +27,7 @@ from mainstay.spark.launch.session import (
     check_more_slots,
     check_session,
     is_spark_running,
-    local_session,
+    own_session,
     slots,
 )
 
@@ -45,8 +45,11 @@ def start_on_spark(
     scaling: Scaling | None = None,
     election: Election | None = None,
     ingests: Sequence[Ingest] = (),
+    master: str | None = None,
 ) -> RemoteJob:
-    """Start a job on a given session, on that of its DataFrames, or on a local one of its own.
+    """Start a job on a given session, on that of its DataFrames, or on one of its own.
+
+    That one is a local one, unless ``master`` says where.
 
     Before that one is started, what can be known without it is looked at. One of several drivers
     has its session ready when it is elected, whatever there is to do by then.
@@ -56,9 +59,9 @@ def start_on_spark(
     own = session or _session_of(ingests)
     may_wait = own is None and election is None and not is_spark_running()
     if may_wait and not has_work(name, spec, location, restore):
-        deferred = DeferredLauncher(lambda: _own_launcher(name, spec.workers))
+        deferred = DeferredLauncher(lambda: _own_launcher(name, spec.workers, master))
         return RemoteJob(name, spec, options, location, deferred, scaling=scaling)
-    own = own or local_session(spec.workers)
+    own = own or own_session(spec.workers, master)
     queries = sum(ingest.is_streaming for ingest in ingests)
     with choosing:
         check_session(own, spec.workers, more_slots=queries)
@@ -78,8 +81,8 @@ def start_on_spark(
         raise
 
 
-def _own_launcher(name: str, workers: int) -> SparkLauncher:
-    session = local_session(workers)
+def _own_launcher(name: str, workers: int, master: str | None) -> SparkLauncher:
+    session = own_session(workers, master)
     with choosing:
         check_session(session, workers)
         return SparkLauncher(session, name, reserve(session, workers))

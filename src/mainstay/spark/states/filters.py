@@ -37,7 +37,7 @@ def groups_left(view: StateView, filters: Sequence[Filter]) -> list[int] | None:
     """The key-groups that may hold rows which all filters let through; None for all."""
     if not view.columns.is_keyed:
         return None
-    every = range(view.manifest.max_parallelism)
+    every = range(view.key_groups)
     left = set(every)
     named = _groups_of_keys(view, filters)
     if named is not None:

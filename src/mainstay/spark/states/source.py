@@ -28,7 +28,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPa
 
 from mainstay.errors import GraphError
 from mainstay.inspect.columns import StateColumns
-from mainstay.inspect.key_values import key_values
+from mainstay.inspect.key_values import ALL_KEYS, key_values
 from mainstay.inspect.reading import LATEST, Origin, StateSlice, StateView, UnitsSlice
 from mainstay.schema import format_schema, format_type
 from mainstay.schema.sizes import cut
@@ -41,8 +41,6 @@ FORMAT = "mainstay"
 PUSHDOWN_CONF = "spark.sql.python.filterPushdown.enabled"
 LEAST_PARTITIONS = 8
 BATCH_ROWS = 10_000
-ALL_KEYS = ...
-"""Stands for no key in particular: None is a key like others."""
 
 _OPTIONS = ("path", "operator", "state", "epoch", "partitions", "key_group", "pushdown")
 

@@ -1,0 +1,1 @@
+"""Checkpoints of Spark's streaming queries: their state and offsets as a savepoint of a job."""

@@ -1,0 +1,163 @@
+"""Rows of a job as Spark's functions see them, and what they yield as batches.
+
+A timestamp is a datetime in the session's zone, a struct a dict, a map a list of pairs, as in the
+rows that Spark hands to a processor. What is yielded is taken by the names of its fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, tzinfo
+from types import GeneratorType
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Row
+
+from mainstay.errors import SchemaError
+from mainstay.runtime.operators.keyed import KeyReader
+from mainstay.schema import rows_to_batches, values_of
+from mainstay.schema.transpose import shown
+from mainstay.spark.processors.row_classes import row_maker
+from mainstay.spark.processors.settings import ValueSettings
+from mainstay.state.values import ValueType
+
+
+class RowReader:
+    """Rows and keys of batches, for one operator."""
+
+    def __init__(self, reader: KeyReader, settings: ValueSettings) -> None:
+        self._reader = reader
+        self._settings = settings
+        self._make = row_maker(tuple(reader.schema.names))
+        zoned = pa.types.is_timestamp(reader.key_type.arrow) and not settings.is_utc
+        self._plain_key = None if zoned else reader.plain_key
+
+    def keys_and_rows(self, batch: pa.RecordBatch) -> tuple[list[Any], Iterator[Row]]:
+        """The kept keys and the rows of a batch."""
+        columns = [self._values(column) for column in self._reader.visible(batch).columns]
+        plain = self._plain_key
+        keys = self._reader.keys(batch) if plain is None else columns[plain]
+        return keys, map(self._make, zip(*columns, strict=True))
+
+    def _values(self, column: pa.Array) -> list[Any]:
+        return spark_values(column, self._settings)
+
+
+def spark_values(column: pa.Array, settings: ValueSettings) -> list[Any]:
+    """The values of a column as Spark gives them in rows."""
+    if pa.types.is_nested(column.type):
+        if not settings.is_utc:
+            column = column.cast(in_zone(column.type, settings.zone_name))
+        values: list[Any] = column.to_pylist()
+        return values
+    values = values_of(column)
+    if not settings.is_utc and pa.types.is_timestamp(column.type) and column.type.tz is not None:
+        zone = settings.zone
+        return [None if value is None else value.astimezone(zone) for value in values]
+    return values
+
+
+def in_zone(arrow: pa.DataType, zone: str) -> pa.DataType:
+    """A type with its timestamps in another zone."""
+    if pa.types.is_struct(arrow):
+        return pa.struct([field.with_type(in_zone(field.type, zone)) for field in arrow])
+    if pa.types.is_map(arrow):
+        return pa.map_(in_zone(arrow.key_type, zone), in_zone(arrow.item_type, zone))
+    if pa.types.is_list(arrow):
+        return pa.list_(in_zone(arrow.value_type, zone))
+    if pa.types.is_timestamp(arrow) and arrow.tz is not None:
+        return pa.timestamp(arrow.unit, tz=zone)
+    return arrow
+
+
+class KeyTuples:
+    """Keys as a processor is given them: tuples, also of one column; rows where a timer fires."""
+
+    def __init__(self, key: ValueType, names: Sequence[str], settings: ValueSettings) -> None:
+        self._is_struct = len(names) > 1
+        types = list(key.arrow) if self._is_struct else [pa.field(names[0], key.arrow)]
+        zoned = [pa.types.is_timestamp(each.type) and each.type.tz is not None for each in types]
+        self._zone = settings.zone if any(zoned) and not settings.is_utc else None
+        self.is_plain = not self._is_struct and self._zone is None
+        """Whether the tuple of a key is just the key, as it is kept."""
+        self._make = row_maker(tuple(names))
+
+    def of(self, key: Any) -> tuple[Any, ...]:
+        """The tuple of a kept key."""
+        if not self._is_struct:
+            return (key,) if self._zone is None else (_moved(key, self._zone),)
+        return tuple(key if self._zone is None else [_moved(each, self._zone) for each in key])
+
+    def row(self, key: Any) -> Row:
+        """The same as a row of the key's columns."""
+        return self._make(self.of(key))
+
+
+def _moved(value: Any, zone: tzinfo) -> Any:
+    return value.astimezone(zone) if isinstance(value, datetime) and value.tzinfo else value
+
+
+class RowWriter:
+    """What a processor yields, as batches of the declared schema."""
+
+    def __init__(self, schema: pa.Schema, uid: str, settings: ValueSettings) -> None:
+        self._schema = schema
+        self._names = list(schema.names)
+        self._where = f"operator {uid!r}"
+        zone = None if settings.is_utc else settings.zone
+        self._zone = zone
+        self._times = [
+            number
+            for number, field in enumerate(schema)
+            if zone is not None and pa.types.is_timestamp(field.type) and field.type.tz
+        ]
+
+    def batches(self, rows: list[Any]) -> list[pa.RecordBatch]:
+        """The rows of one slice."""
+        if not rows:
+            return []
+        names, fitting = self._names, []
+        for row in rows:
+            fields = getattr(row, "__fields__", None)
+            if fields == names:
+                fitting.append(tuple(row))
+            else:
+                fitting.append(self._by_name(row, fields))
+        if self._times:
+            fitting = [self._in_zone(row) for row in fitting]
+        return list(rows_to_batches(fitting, self._schema, self._where))
+
+    def _by_name(self, row: Any, fields: Any) -> tuple[Any, ...]:
+        """Fields that the schema does not have are left out, missing ones are null."""
+        if not isinstance(row, Row) or fields is None:
+            columns = ", ".join(f"{name}=..." for name in self._names)
+            raise SchemaError(
+                f"{self._where}: a processor yields pyspark.sql.Row objects with the names of "
+                f"their fields, not {shown(row)} ({type(row).__name__}). Write "
+                f"yield Row({columns})."
+            )
+        named = dict(zip(fields, row, strict=False))
+        return tuple([named.get(name) for name in self._names])
+
+    def _in_zone(self, row: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Datetimes without a zone are in that of the session."""
+        values = list(row)
+        for number in self._times:
+            at = values[number]
+            if isinstance(at, datetime) and at.tzinfo is None:
+                values[number] = at.replace(tzinfo=self._zone)
+        return tuple(values)
+
+
+def gathered(result: Any, out: list[Any], method: str) -> None:
+    """Add what a method of a processor gave."""
+    if result.__class__ is GeneratorType:
+        out.extend(result)
+        return
+    if not isinstance(result, Iterable) or isinstance(result, tuple | str | dict):
+        raise SchemaError(
+            f"{method} gave {shown(result)} ({type(result).__name__}), which is no iterator. Yield "
+            "what it emits; where it emits nothing, write return iter([])."
+        )
+    out.extend(result)

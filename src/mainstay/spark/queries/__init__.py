@@ -1,0 +1,1 @@
+"""Whole queries of PySpark with a stateful function, as jobs."""
