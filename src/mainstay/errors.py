@@ -13,6 +13,9 @@
     │   ├── HistoryExistsError  a fresh start was asked for in a directory with a history
     │   ├── EpochGoneError      the epoch was complete once, and is not kept any more
     │   └── DamagedFileError    a stored file is missing, truncated or altered
+    ├── QueryError              live state cannot be asked just now, or not so
+    │   ├── BehindError         no epoch has come up to what the query waits for
+    │   └── UnreachableError    nothing answers at the address of a job
     ├── SqlError                a statement over states cannot be run, or took more than it may
     ├── SavepointError          a savepoint was not written; the job itself is not harmed
     ├── SnapshotStorageError    the storage did not do what it was asked; trying again may help
@@ -21,7 +24,7 @@
     ├── FencedError             a newer attempt or leader owns the job: stop at once
     ├── LinkError               processes of the job cannot reach each other; the attempt ends
     ├── SparkSetupError         the Spark session cannot run the job as it is set up
-    │   ├── SessionStoppedError it was stopped under a running job
+    │   ├── SessionStoppedError it was stopped, or its JVM died, under a running job
     │   └── SlotsError          it has too few free slots
     ├── SourceError             a source cannot be read
     ├── SinkError               a sink cannot be written
@@ -40,9 +43,19 @@ Not in the tree, because nobody gets them from a job:
   attempt is under way; who raises the fence settles it.
 - ``StateRefusedError`` (connectors/postgres/states/sessions.py): a server refuses what the state
   of a job needs; its message is that of a ``MainstayError`` which names the operator.
+- ``AggregateFailedError`` (state/partials.py): its caller raises a ``UserFunctionError`` or
+  ``StateTypeError`` that names the operator.
 - ``DoesNotFitError`` (state/accumulating.py): its caller raises a ``StateTypeError`` that names the
   operator.
+- ``UnfitValueError`` (spark/processors/errors.py): what Spark raises where a value does not fit a
+  state; the job ends with a ``UserFunctionError`` that names the operator.
 - ``TooLargeError`` (schema/sizes.py): its caller makes smaller batches.
+- ``UnsureError`` (inspect/sql_keys.py): which keys a statement reads is not known; its caller reads
+  all.
+- ``RefusedError`` (serve/refusals.py): a request over HTTP is answered with its text and status.
+- ``NoSuchJobError`` (control/target.py): a command names no job, or several, or one that is gone.
+- ``UnreadableError`` (registry/entry.py): a file of the registry is left out, with a warning.
+- ``NothingYetError`` (testing/listed.py): the simulation asks a list again when its turn comes.
 - ``StuckError`` (testing/simulation.py) is an ``AssertionError`` of the simulation.
 
 A message says what happened, to which named thing, and what to do next. Each error also says
@@ -68,6 +81,13 @@ class MainstayError(Exception):
     """The same, for a job that has not completed an epoch yet: nothing says that it ever works."""
     is_of_process: bool = False
     """Whether it lies with this process alone: another driver of the job may go on with it."""
+
+
+def retold(where: object, error: Exception) -> MainstayError:
+    """An error with the place before it; whether a restart may heal it stays as it is."""
+    told = MainstayError(f"{where}: {error}")
+    told.is_final = isinstance(error, MainstayError) and error.is_final
+    return told
 
 
 def brief(error: BaseException) -> str:
@@ -161,6 +181,18 @@ class DamagedFileError(RestoreError):
     """A file that a manifest names is missing, has another length, or another checksum."""
 
 
+class QueryError(MainstayError):
+    """Live state cannot be asked just now, or not so."""
+
+
+class BehindError(QueryError, TimeoutError):
+    """No epoch has come up to what a query waits for; the message says how far the job is."""
+
+
+class UnreachableError(QueryError):
+    """Nothing answers at the address of a job, or nothing that is one."""
+
+
 class SqlError(MainstayError):
     """A statement over the states of a job cannot be run, or took more than it may."""
 
@@ -195,7 +227,7 @@ class SparkSetupError(MainstayError):
 
 
 class SessionStoppedError(SparkSetupError):
-    """The Spark session was stopped under a running job."""
+    """The Spark session was stopped, or its JVM died, under a running job."""
 
     is_of_process = True
 

@@ -3,15 +3,18 @@
 What these classes and functions raise on purpose says what to change; the frames of this package
 between the author's line and the message say nothing. ``MAINSTAY_TRACEBACKS=full`` shows them. A
 keyword that does not exist is refused with the one that was probably meant, which Python does not
-say.
+say. Arguments that many methods share, ``**settings: Unpack[Settings]``, are part of the signature
+as if each method had written them.
 """
 
 from __future__ import annotations
 
 import functools
 import inspect
+import sys
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
+from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
 from mainstay.errors import KeywordError, MainstayError, ProtocolError
@@ -54,20 +57,26 @@ def _wrap(cls: Class, names: Iterable[str]) -> Class:
 
 def own_frames(function: Callable[Parameters, Returned]) -> Callable[Parameters, Returned]:
     """A function that raises errors without the frames of this package."""
+    signature = _with_shared(function)
 
     @functools.wraps(function)
     def call(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Returned:
         __tracebackhide__ = True  # pytest leaves the frame out
         try:
+            if signature is not None:
+                signature.bind(*args, **kwargs)
             return function(*args, **kwargs)
         except (MainstayError, KeyboardInterrupt) as error:
             if not are_full() and not isinstance(error, ProtocolError):
                 trim(error)
+                if sys.version_info < (3, 11):
+                    # There a bare raise brings back what was trimmed; this shows one frame of ours.
+                    raise error
             raise
         except TypeError as error:
             if not _is_of_the_call(error):
                 raise
-            refused = _misspelt(function, args, kwargs) or _too_many(function, args) or error
+            refused = _misspelt(call, args, kwargs) or _too_many(function, args) or error
         try:
             # Outside the handler above, so that what Python said is not shown as well.
             raise refused
@@ -75,12 +84,32 @@ def own_frames(function: Callable[Parameters, Returned]) -> Callable[Parameters,
             refused.__traceback__ = None
             raise  # which adds no frame, as a raise with a name does
 
+    if signature is not None:
+        vars(call)["__signature__"] = signature
     return call
+
+
+def _with_shared(function: Callable[..., Any]) -> inspect.Signature | None:
+    """The signature with the arguments that ``**settings`` stands for; None without such."""
+    if not function.__code__.co_flags & inspect.CO_VARKEYWORDS:
+        return None
+    given = inspect.signature(function)
+    *others, last = given.parameters.values()
+    if not str(last.annotation).startswith("Unpack["):
+        return None
+    shared = function.__globals__[last.annotation[len("Unpack[") : -1]].__annotations__
+    named = [inspect.Parameter(name, _BY_NAME_ALONE, default=None) for name in shared]
+    return given.replace(parameters=[*others, *named])
 
 
 def _is_of_the_call(error: TypeError) -> bool:
     """Whether the arguments did not fit, so that the function was never entered."""
-    return error.__traceback__ is not None and error.__traceback__.tb_next is None
+    behind = error.__traceback__ and error.__traceback__.tb_next
+    return error.__traceback__ is not None and (behind is None or _is_of_binding(behind))
+
+
+def _is_of_binding(traceback: TracebackType) -> bool:
+    return traceback.tb_frame.f_code is inspect.Signature.bind.__code__
 
 
 def _misspelt(
@@ -127,5 +156,6 @@ def _elsewhere(name: str, called: str, likeness: float) -> str:
     return f" {meant[0]!r} is an argument of {of[meant[0]]}(...)." if meant else ""
 
 
-_BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+_BY_NAME_ALONE = inspect.Parameter.KEYWORD_ONLY
+_BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, _BY_NAME_ALONE)
 _IN_ORDER = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)

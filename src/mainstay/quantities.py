@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from datetime import timedelta
 from typing import Any
 
 from mainstay.errors import GraphError
@@ -28,10 +29,14 @@ _SHOWN = ("B", "KiB", "MiB", "GiB", "TiB")
 _NUMBER_AND_UNIT = r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]+)\s*"
 
 
-def seconds(text: str | float, name: str, *, positive: bool = False) -> float:
-    """Seconds of "500ms", "1s", "10 min", "7 days", or a number of seconds."""
-    if isinstance(text, int | float) and not isinstance(text, bool):
+def seconds(text: str | float | timedelta, name: str, *, positive: bool = False) -> float:
+    """Seconds of "500ms", "1s", "10 min", "7 days", a number of seconds, or a timedelta."""
+    if isinstance(text, timedelta):
+        value = text.total_seconds()
+    elif isinstance(text, int | float) and not isinstance(text, bool):
         value = float(text)
+    elif re.fullmatch(rf"\s*-{_NUMBER_AND_UNIT}", str(text)):
+        value = -1.0
     else:
         found = re.fullmatch(_NUMBER_AND_UNIT, str(text))
         unit = found.group(2).lower() if found else ""

@@ -180,6 +180,16 @@ class Files(Source):
         place = Place(path, data["format"], stamp)
         return FileReader(place, self.row_schema, self.batch_rows, offset or 0, self.malformed)
 
+    def covers(self, path: str) -> bool:
+        """Whether a file with this absolute path lies where the source looks for files."""
+        for given in self.paths:
+            fixed = os.path.normpath(os.path.join(self.directory, given))
+            while has_magic(fixed):
+                fixed = os.path.dirname(fixed)
+            if os.path.commonpath([fixed, os.path.normpath(path)]) == fixed:
+                return True
+        return False
+
     def _tell_empty(self, paths: Iterable[str]) -> None:
         """Say once which CSV files have not even a header: something may have cut them short."""
         for path in paths:

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from mainstay.connectors.ingest.log import DataFile
 from mainstay.errors import SchemaError
+from mainstay.runtime.watermarks import newest_in
 from mainstay.schema import format_type
 from mainstay.schema.arrays import check_not_null
 from mainstay.schema.ipc import to_ipc
@@ -28,19 +29,23 @@ def write_files(
     schema: pa.Schema,
     path_of: Callable[[int], str],
     file_bytes: int = FILE_BYTES,
+    time_column: int | None = None,
 ) -> list[DataFile]:
     """Write rows to files and say which; ``path_of`` names the first, the second, and so on.
 
-    A file is durable when this returns. No rows give no file.
+    A file is durable when this returns. No rows give no file. Where ``time_column`` names the
+    column of event time, a file says how far it has come in its rows.
     """
     written: list[DataFile] = []
     for group in _grouped(batches, file_bytes):
-        data = to_ipc((fitted(batch, schema) for batch in group), schema, compression="lz4")
+        rows = [fitted(batch, schema) for batch in group]
+        data = to_ipc(rows, schema, compression="lz4")
         path = path_of(len(written))
         storage.write(path, data)
         place = reference(path, data)
-        rows = sum(batch.num_rows for batch in group)
-        written.append(DataFile(path, rows, place.size_bytes, place.checksum))
+        count = sum(batch.num_rows for batch in rows)
+        newest_us = None if time_column is None else _newest(rows, time_column)
+        written.append(DataFile(path, count, place.size_bytes, place.checksum, newest_us))
     return written
 
 
@@ -68,6 +73,11 @@ def fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
         check_not_null(column, field, f"column {field.name!r}")
         columns.append(column)
     return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _newest(batches: Iterable[pa.RecordBatch], column: int) -> int | None:
+    times = [newest_in(batch, column) for batch in batches]
+    return max((time for time in times if time is not None), default=None)
 
 
 def _grouped(batches: Iterable[pa.RecordBatch], file_bytes: int) -> Iterator[list[pa.RecordBatch]]:

@@ -11,6 +11,9 @@
 A slot is made with create-if-absent, so a batch that Spark runs again changes nothing, and files
 of attempts that were retried, lost or speculative are in no slot. The batches of a log are numbered
 without a gap. A slot also says what came before it, so that older ones can be deleted.
+
+Where the job asks for event time, a slot says how far it had come with the slot's rows. Such a slot
+has a format of its own, because a version that does not know it would lose the time.
 """
 
 from __future__ import annotations
@@ -27,6 +30,8 @@ from mainstay.snapshot.storage import NotFound, Storage
 
 INGEST_PREFIX = "ingest/"
 LOG_FORMAT = 1
+TIMED_FORMAT = 2
+"""The format of slots that tell event time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +42,12 @@ class DataFile:
     rows: int
     bytes: int
     checksum: str
+    newest_us: int | None = None
+    """The newest event time of its rows, where it was asked for and there is one."""
+
+    def document(self) -> dict[str, Any]:
+        """As it is stored: without a time that it does not have."""
+        return _without_nothing(asdict(self), "newest_us")
 
     @property
     def place(self) -> FileRef:
@@ -52,6 +63,13 @@ class Slot:
     files: tuple[DataFile, ...]
     bytes_before: int = 0
     last_before: str | None = None
+    newest_us: int | None = None
+    """The newest event time of all rows up to the end of the batch, where it was asked for."""
+
+    def document(self) -> dict[str, Any]:
+        """As it is stored."""
+        found = {**asdict(self), "files": [file.document() for file in self.files]}
+        return _without_nothing(found, "newest_us")
 
     @property
     def splits(self) -> list[str]:
@@ -90,6 +108,15 @@ def split_id(batch: int, number: int) -> str:
 def batch_of(split: str) -> int:
     """The batch that a split is of."""
     return int(split.partition("/")[0])
+
+
+def lane_id(lane: int, lanes: int) -> str:
+    """The id of a split that goes through all batches, and reads its share of their files."""
+    return f"lane {lane} of {lanes}"
+
+
+def is_lane(split: str) -> bool:
+    return split.startswith("lane ")
 
 
 class IngestLog:
@@ -136,7 +163,7 @@ class IngestLog:
         if existing is None:
             slot = self._next_slot(batch, query, files)
             try:
-                if self._create(self._slot_path(batch), asdict(slot)):
+                if self._create_slot(slot):
                     return slot
             except OutcomeUnknownError:
                 if self.slot(batch) is None:
@@ -152,8 +179,9 @@ class IngestLog:
         return existing
 
     def _next_slot(self, batch: int, query: str | None, files: Sequence[DataFile]) -> Slot:
+        times = [file.newest_us for file in files]
         if batch == 0:
-            return Slot(batch, query, tuple(files))
+            return Slot(batch, query, tuple(files), newest_us=_newest(times))
         before = self.slot(batch - 1)
         if before is None:
             raise SourceError(
@@ -161,7 +189,8 @@ class IngestLog:
                 "the log and the Spark query's checkpoint do not belong together. Bring both back "
                 "as they were, or start in another snapshot directory."
             )
-        return Slot(batch, query, tuple(files), before.bytes_after, before.last_after)
+        newest_us = _newest([before.newest_us, *times])
+        return Slot(batch, query, tuple(files), before.bytes_after, before.last_after, newest_us)
 
     # ------------------------------------------------------------ the end, and the mark
 
@@ -214,6 +243,11 @@ class IngestLog:
     def _slot_path(self, batch: int) -> str:
         return f"{self._prefix}log/{batch:010d}"
 
+    def _create_slot(self, slot: Slot) -> bool:
+        found = LOG_FORMAT if slot.newest_us is None else TIMED_FORMAT
+        path = self._slot_path(slot.batch)
+        return self._storage.create(path, _encoded(slot.document(), found))
+
     def _create(self, path: str, document: dict[str, Any]) -> bool:
         return self._storage.create(path, _encoded(document))
 
@@ -223,13 +257,21 @@ class IngestLog:
         except NotFound:
             return None
         found = document.pop("format")
-        if found != LOG_FORMAT:
+        if found not in (LOG_FORMAT, TIMED_FORMAT):
             raise SourceError(
-                f"{path} has ingest log format {found}; this version of Mainstay reads format "
-                f"{LOG_FORMAT}. Use the version that wrote it or a newer one."
+                f"{path} has ingest log format {found}; this version of Mainstay reads the formats "
+                f"{LOG_FORMAT} and {TIMED_FORMAT}. Use the version that wrote it or a newer one."
             )
         return document
 
 
-def _encoded(document: dict[str, Any]) -> bytes:
-    return json.dumps({"format": LOG_FORMAT, **document}, sort_keys=True).encode()
+def _encoded(document: dict[str, Any], format: int = LOG_FORMAT) -> bytes:
+    return json.dumps({"format": format, **document}, sort_keys=True).encode()
+
+
+def _without_nothing(document: dict[str, Any], name: str) -> dict[str, Any]:
+    return {key: value for key, value in document.items() if key != name or value is not None}
+
+
+def _newest(times: Sequence[int | None]) -> int | None:
+    return max((time for time in times if time is not None), default=None)

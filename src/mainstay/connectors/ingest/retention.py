@@ -8,9 +8,12 @@ more.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
-from mainstay.connectors.ingest.log import IngestLog, batch_of
+from mainstay.connectors.ingest.laned_source import LanePlace
+from mainstay.connectors.ingest.log import IngestLog, batch_of, is_lane
+from mainstay.runtime.connector import Json
 from mainstay.runtime.coordinator.splits import seen_in, unfinished_splits
 from mainstay.snapshot.layout import MANIFEST_PREFIX
 from mainstay.snapshot.manifest import Manifest, SubtaskState
@@ -23,13 +26,19 @@ def first_needed(manifest: Manifest, uid: str) -> int:
     seen = seen_in(notes)
     if operator is None or not seen:
         return 0
-    after_all = max(map(batch_of, seen)) + 1
-    return min([after_all, *(batch for part in operator.subtasks for batch in _batches(part))])
+    after_all = [batch_of(id) + 1 for id in seen if not is_lane(id)]
+    unfinished = [batch for part in operator.subtasks for batch in _batches(part)]
+    return min([*([max(after_all)] if after_all else []), *unfinished], default=0)
 
 
 def _batches(part: SubtaskState) -> list[int]:
-    """The batches of the splits that a subtask had not read to their end."""
-    return [batch_of(unit["id"]) for unit in unfinished_splits(part)]
+    """The batches at which the splits stand that a subtask had not read to their end."""
+    return [_batch_at(unit) for unit in unfinished_splits(part)]
+
+
+def _batch_at(unit: Mapping[str, Json]) -> int:
+    id: str = unit["id"]
+    return LanePlace.of(unit["offset"]).batch if is_lane(id) else batch_of(id)
 
 
 class IngestRetention:

@@ -8,13 +8,12 @@ planning finds the batches that were committed since.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import asdict
 from typing import Any
 
 import pyarrow as pa
 
 from mainstay.connectors.ingest.files import read_file
-from mainstay.connectors.ingest.log import DataFile, IngestLog, Slot, batch_of
+from mainstay.connectors.ingest.log import DataFile, IngestLog, Slot, batch_of, is_lane
 from mainstay.errors import SourceError
 from mainstay.runtime.connector import Json, Polled, Source, Split, SplitReader
 from mainstay.snapshot.object_storage import open_storage
@@ -25,7 +24,7 @@ class IngestSource(Source):
     """The rows of the DataFrame that enters the job at ``uid``."""
 
     may_block = True
-    reads_at_once = 4
+    reads_at_once: int | None = 4
     new_input = (
         "nothing: a batch DataFrame is read once. Read files with connectors.Files, or give "
         "from_dataframe a streaming DataFrame"
@@ -36,6 +35,7 @@ class IngestSource(Source):
         self.uid = uid
         self.schema = schema
         self.bounded = bounded
+        self.tells_time = bounded  # A table has no order, so it has no time before its end.
         self._opened: Storage | None = None
         self._known: dict[int, Slot] = {}
 
@@ -55,6 +55,8 @@ class IngestSource(Source):
         return self._opened
 
     def plan(self, seen: frozenset[str]) -> Sequence[Split]:
+        if any(map(is_lane, seen)):
+            raise read_otherwise(self.uid)
         log = IngestLog(self.storage, self.uid)
         if self.bounded and not log.is_sealed:
             raise SourceError(
@@ -63,7 +65,7 @@ class IngestSource(Source):
         slots = self._slots(log)
         self._check_beginning(slots, seen)
         return [
-            Split(id, asdict(file))
+            Split(id, file.document())
             for slot in slots
             for id, file in zip(slot.splits, slot.files, strict=True)
             if id not in seen
@@ -94,12 +96,25 @@ class IngestSource(Source):
         """What was deleted from the log must have been read by what the job goes on from."""
         last_deleted = slots[0].last_before if slots else None
         if last_deleted is not None and last_deleted not in seen:
-            raise SourceError(
-                f"the ingest log of {self.uid!r} begins with batch {slots[0].batch}: what came "
-                "before was read by the job's retained epochs and deleted, but this start would "
-                'need it. Go on from an epoch that is retained (restore="latest"), or start in '
-                "another snapshot directory."
-            )
+            raise beginning_is_gone(self.uid, slots[0].batch)
+
+
+def read_otherwise(uid: str) -> SourceError:
+    """What was read of a log is noted in the terms of another way to read it."""
+    return SourceError(
+        f"the DataFrame of {uid!r} has got or lost a watermark or in_order=True since the job was "
+        "started before, and what was read of it is noted otherwise. Say both as they were, give "
+        "the DataFrame a uid of its own, or start in another snapshot directory."
+    )
+
+
+def beginning_is_gone(uid: str, first: int) -> SourceError:
+    """The job would need batches that are deleted from a log."""
+    return SourceError(
+        f"the ingest log of {uid!r} begins with batch {first}: what came before was read by the "
+        "job's retained epochs and deleted, but this start would need it. Go on from an epoch that "
+        'is retained (restore="latest"), or start in another snapshot directory.'
+    )
 
 
 class _FileReader(SplitReader):

@@ -164,6 +164,11 @@ class KafkaSource(Source):
             raise meaning(error, what, SourceError) from error
 
 
+def partition_split(topic: str, partition: int, start: int) -> Split:
+    """A partition from an offset on, for ever or to where ``until`` is when it is opened."""
+    return _split((topic, partition), start, None)
+
+
 def _split(place: Place, start: int, end: int | None) -> Split:
     """A partition from an offset on, or a range of it: another range is another split."""
     id = _id_of(*place) if end is None else f"{_id_of(*place)}[{start}:{end}]"

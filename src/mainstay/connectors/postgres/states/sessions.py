@@ -24,8 +24,26 @@ MOST_IDLE = 4
 _SETTINGS = "SET enable_seqscan = off"
 
 
+REMEDIES = {
+    "42501": "Give the role of the DSN the right: it needs USAGE and CREATE on the schema",
+    "42P01": "A table was dropped or renamed: bring it back, or start the job from a savepoint",
+    "42P16": "A table was changed: bring its columns back, or start the job from a savepoint",
+    "42703": "A table was changed: bring its columns back, or start the job from a savepoint",
+    "42939": "Name another schema: ms.Postgres(..., schema=...)",
+}
+"""What to do about a refusal, by SQLSTATE."""
+
+
 class StateRefusedError(MainstayError):
-    """The server refuses what the state of a job needs."""
+    """The server refuses what the state of a job needs. Starting again does not help."""
+
+    is_final = True
+
+    def with_remedy(self) -> StateRefusedError:
+        """The same, with what to do about it."""
+        state = getattr(self.__cause__, "sqlstate", None) or ""
+        remedy = REMEDIES.get(state)
+        return self if remedy is None else StateRefusedError(f"{str(self).rstrip('.')}. {remedy}.")
 
 
 class Sessions:
@@ -82,6 +100,8 @@ class Sessions:
                 self._drop_idle()
                 self._pausing.wait(PAUSE_S)
                 raise StoreAwayError(str(error)) from error
+            if isinstance(error, StateRefusedError):
+                raise error.with_remedy() from error.__cause__
             raise
         self._give_back(session)
 

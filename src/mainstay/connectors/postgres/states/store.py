@@ -13,7 +13,13 @@ from typing import Any
 
 from mainstay.connectors.postgres.columns import composed
 from mainstay.connectors.postgres.session import Server
-from mainstay.connectors.postgres.states.fencing import raise_fence
+from mainstay.connectors.postgres.states.fencing import (
+    WAITS,
+    end_holders,
+    fence_beside,
+    hold_fence,
+    raise_fence,
+)
 from mainstay.connectors.postgres.states.sessions import shared_sessions
 from mainstay.connectors.postgres.states.tables import StateTables, delta_name
 from mainstay.errors import FencedError
@@ -28,6 +34,7 @@ from mainstay.state.backends.external.store import (
     still_missing,
     tables_gone,
 )
+from mainstay.state.backends.external.votes import FenceHeldError
 from mainstay.state.keygroups import KeyGroupRange
 
 READ_KEYS = 10_000
@@ -46,6 +53,7 @@ class PostgresStore:
         self._sessions.join()
         self._is_open = True
         self._known: dict[TableSet, dict[str, str]] = {}
+        self._waits = 0
 
     def _tables_in(self, schema: str) -> StateTables:
         return StateTables(schema)
@@ -54,6 +62,19 @@ class PostgresStore:
 
     def fence(
         self, tables: TableSet, attempt: int, states: Sequence[StateColumns], *, is_known: bool
+    ) -> None:
+        try:
+            self._fence(tables, attempt, states, is_known)
+        except FenceHeldError as error:
+            self._waits += 1
+            if self._waits < WAITS:
+                raise
+            with self._sessions.connection() as connection:
+                told = end_holders(connection, tables)
+            raise FenceHeldError(f"{error}: {told}") from error
+
+    def _fence(
+        self, tables: TableSet, attempt: int, states: Sequence[StateColumns], is_known: bool
     ) -> None:
         with self._sessions.transaction() as connection:
             self._tables.make_own(connection)
@@ -76,11 +97,7 @@ class PostgresStore:
 
     def _check_fence(self, connection: Any, tables: TableSet, attempt: int) -> None:
         """The first statement of every write. It holds the fence where it is until the commit."""
-        query = "SELECT attempt FROM {} WHERE (lineage, uid) = ({}, {}) FOR SHARE"
-        found = connection.execute(
-            composed(query, self._tables.fence, tables.lineage, tables.uid)
-        ).fetchone()
-        if found != (attempt,):
+        if hold_fence(connection, self._tables.fence, tables) != attempt:
             raise self._fenced(tables, attempt)
 
     def _fenced(self, tables: TableSet, attempt: int) -> FencedError:
@@ -122,26 +139,42 @@ class PostgresStore:
         return int(size_bytes) // ROW_BYTES
 
     def read(
-        self, tables: TableSet, state: str, keys: Sequence[bytes]
+        self, tables: TableSet, attempt: int, state: str, keys: Sequence[bytes]
     ) -> Mapping[bytes, list[tuple[bytes, bytes]]]:
         found: dict[bytes, list[tuple[bytes, bytes]]] = {}
-        with self._sessions.connection() as connection:
-            table = self._table(connection, tables, state)
-            query = composed("SELECT k, s, v FROM {} WHERE k = ANY(%b::bytea[])", table)
-            for start in range(0, len(keys), READ_KEYS):
-                some = list(keys[start : start + READ_KEYS])
-                for k, s, v in connection.execute(query, [some], binary=True):
-                    found.setdefault(k, []).append((s, v))
+        for start in range(0, len(keys), READ_KEYS):
+            some = list(keys[start : start + READ_KEYS])
+            for k, s, v in self._found(tables, attempt, state, "k = ANY(%b::bytea[])", [some]):
+                found.setdefault(k, []).append((s, v))
         for rows in found.values():
             rows.sort()
         return found
 
-    def read_entry(self, tables: TableSet, state: str, k: bytes, s: bytes) -> bytes | None:
+    def read_entry(
+        self, tables: TableSet, attempt: int, state: str, k: bytes, s: bytes
+    ) -> bytes | None:
+        rows = self._found(tables, attempt, state, "k = %b AND s = %b", [k, s])
+        return rows[0][2] if rows else None
+
+    def _found(
+        self, tables: TableSet, attempt: int, state: str, where: str, given: Sequence[Any]
+    ) -> list[Stored]:
+        """The rows at some places, as an attempt sees them that is still the admitted one."""
+        beside = fence_beside(self._tables.fence, tables, "NULL, NULL")
         with self._sessions.connection() as connection:
             table = self._table(connection, tables, state)
-            query = composed("SELECT v FROM {} WHERE k = %b AND s = %b", table)
-            row = connection.execute(query, [k, s], binary=True).fetchone()
-        return None if row is None else row[0]
+            query = composed(f"SELECT k, s, v FROM {{}} WHERE {where} {{}}", table, beside)
+            rows = connection.execute(query, given, binary=True).fetchall()
+        return self._unfenced(tables, attempt, rows)
+
+    def _unfenced(
+        self, tables: TableSet, attempt: int, rows: Sequence[tuple[Any, ...]]
+    ) -> list[Any]:
+        """Rows without the one of the fence, which says that they may be seen."""
+        admitted = [int.from_bytes(row[-1], "big") for row in rows if row[-2] is None]
+        if admitted != [attempt]:
+            raise self._fenced(tables, attempt)
+        return [row for row in rows if row[-2] is not None]
 
     def scan(
         self, tables: TableSet, state: str, groups: KeyGroupRange, up_to: int | None = None

@@ -31,7 +31,6 @@ LONGEST_KEY = 2600
 LONGEST_NAME = 63
 
 _OWN_TABLES = """
-CREATE SCHEMA IF NOT EXISTS {schema};
 CREATE TABLE IF NOT EXISTS {fence} (
     lineage text, uid text, attempt bigint NOT NULL, raised_at timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (lineage, uid)
@@ -67,8 +66,13 @@ class StateTables:
         """Make Mainstay's own tables where there are none."""
         # The server does not put those in line who do this at once.
         connection.execute("SELECT pg_advisory_xact_lock(hashtext('mainstay_state'))")
+        schema = identifier((self.schema,))
+        # IF NOT EXISTS asks for the right to make it first, which a role may lack.
+        found = "SELECT FROM pg_namespace WHERE nspname = %s"
+        if connection.execute(found, [self.schema]).fetchone() is None:
+            connection.execute(composed("CREATE SCHEMA IF NOT EXISTS {}", schema))
         names = {"fence": self.fence, "ledger": self.ledger, "catalog": self.catalog}
-        connection.execute(composed(_OWN_TABLES, schema=identifier((self.schema,)), **names))
+        connection.execute(composed(_OWN_TABLES, **names))
 
     def known(self, connection: Any, tables: TableSet) -> dict[str, str]:
         """The names of the tables of each state."""
@@ -79,11 +83,7 @@ class StateTables:
     def make(self, connection: Any, tables: TableSet, state: StateColumns) -> None:
         """Make the table of a state."""
         name = table_name(tables, state.name)
-        columns = columns_for(schema_of(state))
-        sql = driver().sql
-        defined = sql.SQL(", ").join(
-            sql.SQL("{} {}").format(sql.Identifier(each), sql.SQL(kind)) for each, kind in columns
-        )
+        defined = defined_as(columns_for(schema_of(state)))
         connection.execute(composed(_TABLE, table=self.named(name), columns=defined))
         whose = (tables.lineage, tables.uid, tables.making, state.name, name)
         statement = "INSERT INTO {} VALUES ({}, {}, {}, {}, {})"
@@ -150,6 +150,14 @@ def schema_of(state: StateColumns) -> pa.Schema:
     """The columns of a state's rows, as segments have them, without the operation."""
     schema = columns_of(info_of(state), type_named(state.key_type))
     return schema.remove(schema.get_field_index("op"))
+
+
+def defined_as(columns: Sequence[tuple[str, str]]) -> Any:
+    """Columns as a table is made with them, from their names and types."""
+    sql = driver().sql
+    return sql.SQL(", ").join(
+        sql.SQL("{} {}").format(sql.Identifier(each), sql.SQL(kind)) for each, kind in columns
+    )
 
 
 def updates_of(names: Sequence[str]) -> Any:

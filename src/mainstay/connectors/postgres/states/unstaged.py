@@ -15,8 +15,13 @@ import pyarrow.compute as pc
 
 from mainstay.connectors.postgres.columns import composed, joined
 from mainstay.connectors.postgres.driver import driver
-from mainstay.connectors.postgres.states.readable import OWN, as_hex, columns_for, shown_columns
-from mainstay.connectors.postgres.states.tables import StateTables, check_keys, updates_of
+from mainstay.connectors.postgres.states.readable import OWN, columns_for, shown_columns
+from mainstay.connectors.postgres.states.tables import (
+    StateTables,
+    check_keys,
+    own_columns,
+    updates_of,
+)
 from mainstay.state.backends.external.store import StateChanges
 
 ROWS_AT_ONCE = 20_000
@@ -29,8 +34,7 @@ class UnstagedTables(StateTables):
     def _put(self, connection: Any, name: str, changes: StateChanges) -> None:
         check_keys(changes)
         statement = self._upsert(name, columns_for(changes.readable.schema))
-        own = [as_hex(list(column)) for column in zip(*changes.put, strict=True)]
-        columns = [*own, *shown_columns(changes.readable)]
+        columns = [*own_columns(changes), *shown_columns(changes.readable)]
         for first, rows in _pieces(changes):
             # By number, because a column may have a percent sign in its name.
             with driver().RawCursor(connection) as cursor:

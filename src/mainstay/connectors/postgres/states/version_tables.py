@@ -12,15 +12,16 @@ from typing import Any
 import pyarrow as pa
 
 from mainstay.connectors.postgres.columns import composed, joined
-from mainstay.connectors.postgres.driver import driver
 from mainstay.connectors.postgres.states.readable import OWN, as_hex, columns_for, shown_columns
 from mainstay.connectors.postgres.states.tables import (
     StateTables,
     as_csv,
     check_keys,
+    defined_as,
     delta_name,
     own_columns,
     schema_of,
+    updates_of,
 )
 from mainstay.state.backends.external.store import (
     GROUP,
@@ -103,12 +104,10 @@ class VersionTables(StateTables):
         super().make(connection, tables, state)
         name = self.known(connection, tables)[state.name]
         columns = columns_for(schema_of(state))
-        sql = driver().sql
-        defined = sql.SQL(", ").join(
-            sql.SQL("{} {}").format(sql.Identifier(each), sql.SQL(kind)) for each, kind in columns
-        )
         delta = self.named(delta_name(name))
-        connection.execute(composed(_DELTA, delta=delta, columns=defined, cleared=CLEARED))
+        connection.execute(
+            composed(_DELTA, delta=delta, columns=defined_as(columns), cleared=CLEARED)
+        )
         # So that a reader who asks for a key does not read everything.
         keys = [each for each, kind in columns if _is_of_key(each) and kind != "jsonb"]
         if keys:
@@ -154,20 +153,23 @@ class VersionTables(StateTables):
         delta = self.named(delta_name(name))
         connection.execute(composed(statement, delta=delta, number=segment.number, **bounds(run)))
 
-    def fold(self, connection: Any, name: str, groups: KeyGroupRange, epoch: int) -> None:
-        """Put deltas into the base."""
+    def fold(self, connection: Any, name: str, groups: KeyGroupRange, epoch: int) -> int:
+        """Put deltas into the base; how many there were."""
         base, delta = self.named(name), self.named(delta_name(name))
         columns = self._columns(connection, name)
-        sql = driver().sql
-        updates = sql.SQL(", ").join(
-            sql.SQL("{0} = excluded.{0}").format(sql.Identifier(each)) for each in columns[2:]
-        )
+        updates = updates_of(columns[2:])
         parts = {"base": base, "delta": delta, "epoch": epoch, **bounds(groups)}
         parts |= {"cleared": CLEARED, "removed": REMOVED, "put": PUT}
         for statement in (_CLEAR_BASE, _FOLD, _CLEAR_DELTA):
-            connection.execute(
+            done = connection.execute(
                 composed(statement, columns=joined(columns), updates=updates, **parts)
             )
+        return int(done.rowcount)
+
+    def clean(self, connection: Any, name: str) -> None:
+        """Free the room of deltas that were folded. Somebody who is at it already does it."""
+        statement = "VACUUM (SKIP_LOCKED, TRUNCATE false) {}"
+        connection.execute(composed(statement, self.named(delta_name(name))))
 
     def _columns(self, connection: Any, name: str) -> list[str]:
         query = """

@@ -12,6 +12,7 @@ from typing import Any
 
 from mainstay.connectors.postgres.columns import composed
 from mainstay.connectors.postgres.session import Server
+from mainstay.connectors.postgres.states.fencing import fence_beside
 from mainstay.connectors.postgres.states.store import READ_KEYS, SCANNED_ROWS
 from mainstay.connectors.postgres.states.tables import delta_name
 from mainstay.connectors.postgres.states.version_tables import VersionTables
@@ -40,8 +41,9 @@ from mainstay.state.keygroups import KeyGroupRange
 _READ = """
 SELECT {base_number}::bigint, {put}::smallint, k, s, v FROM {base} WHERE {where}
 UNION ALL
-SELECT number, op, k, s, v FROM {delta} WHERE {where}
+SELECT number, op, k, s, v FROM {delta} WHERE {where} {beside}
 """
+_NOT_A_ROW = "0, 0::smallint, NULL, NULL"
 _CLEARED = """
 (SELECT max(c.number) FROM {delta} c WHERE c.op = {cleared} AND c.k = t.k AND c.number <= {up_to})
 """
@@ -55,6 +57,8 @@ ORDER BY k, s, number DESC LIMIT {most})
 """
 LAST = (1 << 63) - 1
 """A number that no segment has."""
+CLEANED_ROWS = 20_000
+"""Folded deltas after which their room is freed."""
 WHOSE = "(lineage, uid, making) = ({lineage}, {uid}, {making})"
 
 
@@ -65,6 +69,8 @@ class VersionedPostgresStore(VotingPostgresStore):
         super().__init__(server, schema, name)
         self._views = StateViews(self._versions)
         self._states: dict[TableSet, Sequence[StateColumns]] = {}
+        self._dead = 0
+        """About how many deltas were folded since the last time they were cleaned up."""
 
     def _tables_in(self, schema: str) -> VersionTables:
         self._versions = VersionTables(schema)
@@ -106,30 +112,32 @@ class VersionedPostgresStore(VotingPostgresStore):
     # ------------------------------------------------------------ reads
 
     def read(
-        self, tables: TableSet, state: str, keys: Sequence[bytes]
+        self, tables: TableSet, attempt: int, state: str, keys: Sequence[bytes]
     ) -> Mapping[bytes, list[tuple[bytes, bytes]]]:
         found: dict[bytes, list[tuple[bytes, bytes]]] = {}
         for start in range(0, len(keys), READ_KEYS):
             some = list(keys[start : start + READ_KEYS])
-            rows = self._laid_over(tables, state, "k = ANY(%(k)b::bytea[])", {"k": some})
+            rows = self._laid_over(tables, attempt, state, "k = ANY(%(k)b::bytea[])", {"k": some})
             found.update({k: sorted(each.items()) for k, each in rows.items()})
         return found
 
-    def read_entry(self, tables: TableSet, state: str, k: bytes, s: bytes) -> bytes | None:
+    def read_entry(
+        self, tables: TableSet, attempt: int, state: str, k: bytes, s: bytes
+    ) -> bytes | None:
         # A clear lies at no entry, or at that of an empty key.
         where = "k = %(k)b AND s IN (%(s)b, '')"
-        return self._laid_over(tables, state, where, {"k": k, "s": s}).get(k, {}).get(s)
+        return self._laid_over(tables, attempt, state, where, {"k": k, "s": s}).get(k, {}).get(s)
 
     def _laid_over(
-        self, tables: TableSet, state: str, where: str, given: Mapping[str, Any]
+        self, tables: TableSet, attempt: int, state: str, where: str, given: Mapping[str, Any]
     ) -> dict[bytes, dict[bytes, bytes]]:
         """What comes of the base and all deltas at some places: one statement sees both."""
+        beside = fence_beside(self._tables.fence, tables, _NOT_A_ROW)
         with self._sessions.connection() as connection:
-            query = composed(
-                _READ.replace("{where}", where), **self._both(connection, tables, state)
-            )
+            both = self._both(connection, tables, state)
+            query = composed(_READ.replace("{where}", where), beside=beside, **both)
             rows = connection.execute(query, given, binary=True).fetchall()
-        return laid_over(Version(*row) for row in rows)
+        return laid_over(Version(*row) for row in self._unfenced(tables, attempt, rows))
 
     def _both(self, connection: Any, tables: TableSet, state: str) -> dict[str, Any]:
         base = self._table(connection, tables, state)
@@ -241,13 +249,23 @@ class VersionedPostgresStore(VotingPostgresStore):
         with self._sessions.transaction() as connection:
             self._check_fence(connection, tables, attempt)
             self._line_up(connection, tables, f"fold/{groups.first}")
-            for state in self._known[tables]:
-                self._versions.fold(connection, self._known[tables][state], groups, epoch)
+            for name in self._known[tables].values():
+                self._dead += self._versions.fold(connection, name, groups, epoch)
             for statement in (
                 "UPDATE {pointer} SET folded = greatest(folded, {epoch}) WHERE WHOSE",
                 "DELETE FROM {epochs} WHERE WHOSE AND epoch < {epoch}",
             ):
                 self._run(connection, tables, statement, epoch=epoch)
+        self._clean(tables)
+
+    def _clean(self, tables: TableSet) -> None:
+        """Have the server clean the deltas up: autovacuum comes by once a minute at most."""
+        if self._dead < CLEANED_ROWS:
+            return
+        self._dead = 0
+        with self._sessions.connection() as connection:
+            for name in self._known[tables].values():
+                self._versions.clean(connection, name)
 
     def discard(
         self,
@@ -276,9 +294,13 @@ class VersionedPostgresStore(VotingPostgresStore):
         self, connection: Any, tables: TableSet, groups: KeyGroupRange, segment: Applied
     ) -> None:
         """Take a segment back within some key-groups. Those of others stay in the ledger, whose
-        row another subtask may have divided meanwhile."""
+        row another subtask may have divided meanwhile. Subtasks number their segments by
+        themselves: in other key-groups than its own the number is that of another segment."""
+        run = KeyGroupRange(
+            max(groups.first, segment.groups.first), min(groups.last, segment.groups.last)
+        )
         for name in self._known[tables].values():
-            self._versions.take_back(connection, name, segment, groups)
+            self._versions.take_back(connection, name, segment, run)
         statement = """
         DELETE FROM {ledger} WHERE WHOSE AND segment = {segment} AND number = {number}
         AND first_group <= {last} AND last_group >= {first} RETURNING first_group, last_group

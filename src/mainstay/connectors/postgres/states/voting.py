@@ -22,7 +22,7 @@ from mainstay.connectors.postgres.states.store import PostgresStore
 from mainstay.connectors.postgres.states.unstaged import UnstagedTables
 from mainstay.runtime.connector import UnavailableError
 from mainstay.state.backends.external.store import TableSet, still_missing
-from mainstay.state.backends.external.votes import FenceHeldError, Part, Vote
+from mainstay.state.backends.external.votes import Doubt, FenceHeldError, Part, Vote
 from mainstay.state.keygroups import KeyGroupRange
 
 WAIT_MS = 5000
@@ -33,6 +33,10 @@ _NAME = re.compile(
 )
 _NAMES = """
 SELECT gid FROM pg_prepared_xacts WHERE database = current_database() AND starts_with(gid, {})
+"""
+_DOUBTS = """
+SELECT gid, extract(epoch FROM clock_timestamp() - prepared)::float8 FROM pg_prepared_xacts
+WHERE database = current_database() AND starts_with(gid, {})
 """
 _LINE_UP = "SELECT pg_advisory_xact_lock(hashtextextended({}, 1))"
 
@@ -82,6 +86,16 @@ class VotingPostgresStore(PostgresStore):
         names = connection.execute(composed(_NAMES, prefix_of(tables))).fetchall()
         found = (vote_of(name, tables) for (name,) in names)
         return [vote for vote in found if vote is not None]
+
+    def doubts(self, tables: TableSet) -> list[Doubt]:
+        with self._sessions.connection() as connection:
+            rows = connection.execute(composed(_DOUBTS, prefix_of(tables))).fetchall()
+        found = ((vote_of(name, tables), age_s, name) for name, age_s in rows)
+        return [
+            Doubt(vote, age_s, f"ROLLBACK PREPARED '{name}'")
+            for vote, age_s, name in found
+            if vote is not None
+        ]
 
     # ------------------------------------------------------------ preparing
 
