@@ -1,4 +1,4 @@
-"""Which tests share a process: those that share a Spark session. No test is timed.
+"""Which tests share a process: those that share a Spark session or a browser. No test is timed.
 
 Services that several folders of tests use are fixtures here; where one cannot be had, the tests
 that ask for it are skipped, and say why.
@@ -7,6 +7,9 @@ that ask for it are skipped, and say why.
 from __future__ import annotations
 
 import itertools
+import os
+import signal
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,18 +19,46 @@ from hypothesis import settings
 from tests.services.kafka import KafkaBroker, ServiceMissingError
 from tests.services.postgres import PostgresServer, ServiceMissing, shared
 
-# How long an example takes says something of the machine, not of the code.
-settings.register_profile("untimed", deadline=None)
-settings.load_profile("untimed")
+# How long an example takes says something of the machine, not of the code. The suite draws the same
+# examples every time, so that it fails for what a change has done; the soak looks for new ones.
+settings.register_profile("suite", deadline=None, derandomize=True)
+settings.register_profile("search", deadline=None)
+settings.load_profile(os.environ.get("MAINSTAY_HYPOTHESIS", "suite"))
 
-SPARK = Path(__file__).parent / "spark"
+# Jobs with a page note themselves for `mainstay jobs`; those of tests are not for its user.
+_registry = tempfile.TemporaryDirectory(prefix="mainstay-registry-")
+os.environ["MAINSTAY_REGISTRY"] = _registry.name
+
+# A shell starts what runs in the background with Ctrl-C ignored, and processes hand that on: those
+# that tests start and interrupt would never end.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+TOGETHER = ("spark", "page")
+REAL = ("connectors", "control", "drive", "ha", "page", "serve", "spark", "unit/test_pages.py")
+"""Tests here start processes, a JVM, a browser or a server; a machine that stalls can fail them."""
 _numbers = itertools.count(1)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if SPARK in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group("spark"))
+        for folder in TOGETHER:
+            if _is_in(item, folder):
+                item.add_marker(pytest.mark.xdist_group(folder))
+        if any(_is_in(item, place) for place in REAL):
+            item.add_marker(pytest.mark.flaky(reruns=1))
+
+
+def _is_in(item: pytest.Item, place: str) -> bool:
+    found = Path(__file__).parent / place
+    return found == item.path or found in item.path.parents
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print whole what failed at first, whether or not it passed when it was run again."""
+    for report in terminalreporter.getreports("rerun"):
+        terminalreporter.write_sep("=", f"failed at first, was run again: {report.nodeid}")
+        terminalreporter.write_line(report.longreprtext)
 
 
 # ---------------------------------------------------------------- Kafka

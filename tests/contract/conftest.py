@@ -300,6 +300,14 @@ def _opening(name: str, request: pytest.FixtureRequest) -> OpenBackend:
     return opening(name)
 
 
+@pytest.fixture(autouse=True)
+def _fresh_servers() -> None:
+    """Each test has servers of its own: attempts of another one's jobs fence nobody."""
+    for settings in IMPLEMENTATIONS.values():
+        if isinstance(settings, MemoryStoreSettings):
+            settings.fresh()
+
+
 @pytest.fixture(params=[*IMPLEMENTATIONS, *POSTGRES])
 def open_backend(request: pytest.FixtureRequest) -> Iterator[OpenBackend]:
     opened = _opening(request.param, request)

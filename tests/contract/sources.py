@@ -21,6 +21,7 @@ import pytest
 
 from mainstay.connectors import Files, Generate, Json, Rows, Sequence, Source
 from mainstay.connectors.ingest.files import write_files
+from mainstay.connectors.ingest.laned_source import LANES, LanedIngestSource
 from mainstay.connectors.ingest.log import IngestLog
 from mainstay.connectors.ingest.source import IngestSource
 from mainstay.connectors.kafka import KafkaSource
@@ -200,6 +201,22 @@ def ingested_stream(folder: Path) -> Example:
     location, _ = ingest_log(folder)
     return Example(
         lambda: IngestSource(location, "numbers", SCHEMA, bounded=False), numbered(0, ROWS)
+    )
+
+
+@example
+def ingested_stream_in_lanes(folder: Path) -> Example:
+    """As many files as lanes, so that each has as many rows."""
+    storage = open_storage(str(folder))
+    log = IngestLog(storage, "numbers")
+    share = ROWS // LANES
+    files = []
+    for first in range(0, ROWS, share):
+        rows = [batch_of(numbered(first, first + share))]
+        files += write_files(storage, rows, SCHEMA, lambda _, f=first: log.data_path(0, str(f)))
+    log.commit(0, "query", files)
+    return Example(
+        lambda: LanedIngestSource(str(folder), "numbers", SCHEMA), numbered(0, ROWS), share
     )
 
 

@@ -124,8 +124,8 @@ def test_files_of_a_chain_can_be_merged(open_backend, key):
         backend.snapshot()
     backend.compact()
     fold(backend, key, {KEYS[key][0]: (1, "z")})
-    stored = backend.snapshot()
-    assert contents(open_backend.reopen(STATES, stored, key)) == contents(backend)
+    stored, before = backend.snapshot(), contents(backend)
+    assert contents(open_backend.reopen(STATES, stored, key)) == before
 
 
 def test_a_look_from_outside_gives_the_row_of_a_key(open_backend: Any, key: str) -> None:

@@ -68,9 +68,9 @@ def test_more_than_an_array_holds_is_stored_and_restored(open_backend: OpenBacke
     fill(backend, 0)
     epoch = backend.snapshot()
     fill(backend, 1, range(0, KEYS, 2))
-    epoch = backend.snapshot()
+    epoch, before = backend.snapshot(), contents(backend)
     restored = open_backend.reopen(STATES, epoch)
-    assert contents(restored) == contents(backend)
+    assert contents(restored) == before
     assert restored.at("k2").entries.get("m1") == text(2, 1)
 
 
@@ -83,17 +83,18 @@ def test_more_than_an_array_holds_is_compacted(open_backend: OpenBackend, key_gr
         fill(backend, version, keys)
         backend.snapshot()
     assert backend.compact()
-    epoch = backend.snapshot()
+    epoch, before = backend.snapshot(), contents(backend)
     restored = open_backend.reopen(STATES, epoch)
-    assert contents(restored) == contents(backend)
+    assert contents(restored) == before
 
 
 def test_more_than_an_array_holds_is_rescaled(open_backend: OpenBackend) -> None:
     backend = open_backend(STATES)
     fill(backend, 0)
-    parts = open_backend.restore(STATES, [backend.snapshot()], parallelism=3)
+    stored, before = backend.snapshot(), contents(backend)
+    parts = open_backend.restore(STATES, [stored], parallelism=3)
     found = [contents(part) for part in parts]
-    for name, expected in contents(backend).items():
+    for name, expected in before.items():
         assert {key: kept for each in found for key, kept in each[name].items()} == expected
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from datetime import date
 from typing import Any
 
@@ -67,8 +68,12 @@ def test_an_entry_is_found_by_a_key_of_any_type(open_backend: Any, ddl: str) -> 
         backend.at("k").m.put(name, str(number))
     stored = backend.snapshot()
     backend.compact()
-    for found in (backend, open_backend.reopen(declared, stored)):
-        state = found.at("k").m
+    opened: list[Callable[[], Any]] = [
+        lambda: backend,
+        lambda: open_backend.reopen(declared, stored),
+    ]
+    for found in opened:
+        state = found().at("k").m
         for number, name in enumerate(names[ddl]):
             assert state.get(name) == str(number)
             assert state.contains(name)

@@ -7,10 +7,12 @@ import operator
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mainstay.schema import to_schema
 from mainstay.snapshot.manifest import SubtaskState
 from mainstay.state.declaration import ListState, MapState, ReducingState, ValueState
 from mainstay.state.hashing import key_groups
@@ -24,6 +26,7 @@ from tests.contract.conftest import (
     opening,
 )
 from tests.contract.test_namespaces import Declared, sums
+from tests.contract.test_rows_by_pane import rows_state
 from tests.namespaces import namespaced
 
 KEYS = ["", "a", "ab", "b", None]
@@ -41,6 +44,7 @@ def declared(namespace: str) -> dict[str, Any]:
     by_namespace = {name: namespaced(state, namespace) for name, state in states.items()}
     return {
         **by_namespace,
+        **({"rows": rows_state("n long")} if namespace == "long" else {}),
         "aggregates": Declared(sums().state(), namespace),
         # One without, so that both kinds of row keys lie in one database.
         "plain": ValueState("long"),
@@ -100,6 +104,22 @@ class Job:
         backend.states.aggregates.fold(stored.type.to_array([pair]), [(numbers, None)])
         found = self.model["aggregates"]
         found[pair] = (found.get(pair, (0,))[0] + number,)
+        if self.namespace == "long":
+            rows = pa.RecordBatch.from_arrays([pa.array(numbers)], schema=to_schema("n long"))
+            backend.states.rows.append(pa.array([pair[0]], pa.string()), rows, pair[1])
+            self.model["rows"].setdefault(pair, []).append((number,))
+
+    def drop(self, namespace: Any) -> None:
+        """A pane with all its keys, where it is kept in panes."""
+        for backend in self.backends:
+            for name in ("aggregates", "rows") if self.namespace == "long" else ():
+                state, found = getattr(backend.states, name), self.model[name]
+                if namespace in state.panes():
+                    state.drop(namespace)
+                    owned = [pair for pair in found if self.owner_of(pair[0]) is backend]
+                    for pair in owned:
+                        if pair[1] == namespace:
+                            del found[pair]
 
     def clear(self, pair: Pair, name: str) -> None:
         getattr(self.owner_of(pair[0]).at(*pair), name).clear()
@@ -146,6 +166,20 @@ class Job:
                 else:
                     found[name].update(backend.contents(name))
         assert found == self.model
+        if self.namespace == "long":
+            assert self.in_panes() == self.model["aggregates"]
+
+    def in_panes(self) -> dict[Any, Any]:
+        found: dict[Any, Any] = {}
+        for backend in self.backends:
+            aggregates = backend.states.aggregates
+            assert aggregates.panes() == sorted(aggregates.panes())
+            for namespace in aggregates.panes():
+                keys, ((totals, _),) = aggregates.pane(namespace)
+                assert len(keys)
+                for key, total in zip(keys.to_pylist(), totals.tolist(), strict=True):
+                    found[key, namespace] = (total,)
+        return found
 
 
 def steps(namespace: str) -> st.SearchStrategy[list[tuple[Any, ...]]]:
@@ -155,7 +189,9 @@ def steps(namespace: str) -> st.SearchStrategy[list[tuple[Any, ...]]]:
     changes = st.one_of(
         st.tuples(writes, pairs, st.integers(0, 99)), st.tuples(st.just("clear"), pairs, cleared)
     )
+    drops = st.tuples(st.just("drop"), st.sampled_from(NAMESPACES[namespace]))
     events = st.one_of(
+        drops,
         st.sampled_from([("freeze",), ("snapshot",), ("compact",)]),
         st.tuples(st.just("restore"), st.sampled_from([1, 2, 3]), st.booleans()),
     )

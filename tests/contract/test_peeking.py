@@ -14,7 +14,9 @@ from mainstay.state.declaration import (
     ValueState,
 )
 from mainstay.state.ttl import Ttl
-from tests.contract.conftest import BackendUnderTest, OpenBackend
+from mainstay.state.values import ValueType
+from mainstay.state.whole import to_whole
+from tests.contract.conftest import BackendUnderTest, OpenBackend, last
 from tests.contract.keyed_states import average_state
 
 DAY = 86_400.0
@@ -158,3 +160,53 @@ def test_keys_of_several_columns_and_no_key_at_all_are_looked_up(open_backend: O
     backend = open_backend({"n": ValueState("long")}, key="long")
     backend.at(None).n.update(6)
     assert backend.keyed.backend.peek("n", None) == 6
+
+
+# ---------------------------------------------------------------- looks, for queries
+
+
+def looked(backend: BackendUnderTest, look: Any, name: str) -> list[Any]:
+    """What a look comes to as rows: the keys, map keys and values."""
+    info = backend.keyed.states[name]
+    rows = look.rows(info, ValueType.of("string"), 128)
+    whole = to_whole([rows], info.kind.stored_as)
+    return [] if whole is None else whole.table.to_pylist()
+
+
+@pytest.mark.parametrize("ttl", [None, "1 day"])
+def test_looks_give_the_rows_that_a_segment_would_have(open_backend: OpenBackend, ttl: Any) -> None:
+    backend = open_backend(kinds(ttl))
+    for key in ("a", "b"):
+        fill(backend.at(key))
+    (segment,) = backend.freeze().segments
+    (tables,) = last(backend.keyed.encode(segment))
+    stored = {table.name: table for table in tables}
+    for name in ("value", "array", "items", "by_page", "total", "mean"):
+        whole = to_whole([stored[name]], backend.keyed.states[name].kind.stored_as)
+        assert whole is not None
+        expected = sorted(whole.table.to_pylist(), key=repr)
+        look = backend.keyed.backend.look_at(name, ["a", "b", "nobody"])
+        assert sorted(looked(backend, look, name), key=repr) == expected
+        around = backend.keyed.backend.look_around(name, 10)
+        assert sorted(looked(backend, around, name), key=repr) == expected
+        assert len({row["key"] for row in looked(backend, around, name)}) == 2
+        one = looked(backend, backend.keyed.backend.look_around(name, 1), name)
+        assert len({row["key"] for row in one}) == 1
+
+
+def test_a_look_shows_nothing_that_has_expired(open_backend: OpenBackend) -> None:
+    backend = open_backend(kinds("1 day"))
+    fill(backend.at("a"))
+    open_backend.clock.now += 1.1 * DAY
+    for name in ("value", "items", "by_page"):
+        assert looked(backend, backend.keyed.backend.look_at(name, ["a"]), name) == []
+
+
+def test_a_look_is_not_changed_by_what_comes_after_it(open_backend: OpenBackend) -> None:
+    backend = open_backend(kinds())
+    fill(backend.at("a"))
+    looks = {name: backend.keyed.backend.look_at(name, ["a"]) for name in ("items", "by_page")}
+    before = {name: looked(backend, look, name) for name, look in looks.items()}
+    backend.at("a").items.add(["later"])
+    backend.at("a").by_page.put("later", [1])
+    assert {name: looked(backend, look, name) for name, look in looks.items()} == before

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.drive.ledger import await_until
+from tests.drive.ledger import STARTED, await_until
 
 _TAG = "MAINSTAY_TEST"
 
@@ -32,6 +32,14 @@ def own_sockets() -> int:
     return len(psutil.Process().net_connections("all"))
 
 
+def end_jobs() -> None:
+    """A test that failed leaves its job: it would start workers under the tests that follow."""
+    jobs = [job for job in STARTED if not job.is_over]
+    STARTED.clear()
+    for job in jobs:
+        job.cancel()
+
+
 @pytest.fixture(autouse=True)
 def nothing_stays_behind(
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
@@ -42,6 +50,7 @@ def nothing_stays_behind(
     monkeypatch.setattr(tempfile, "tempdir", None)
     threads, sockets = set(threading.enumerate()), own_sockets()
     yield
+    end_jobs()
     processes = [process for process in tagged(tag) if process != psutil.Process()]
     # One that is about to end may need a moment on a busy machine.
     _, processes = psutil.wait_procs(processes, timeout=10.0)

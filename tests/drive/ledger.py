@@ -12,6 +12,7 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ from mainstay.drive.scaling import Scaling
 from mainstay.ha.election import Election
 from mainstay.plan.planning import plan_of
 from mainstay.runtime.options import JobOptions, RestartOptions, RestoreOptions, SnapshotOptions
-from mainstay.runtime.spec import JobSpec
+from mainstay.runtime.spec import JobSpec, Tuning
 from mainstay.schema import to_schema
 from mainstay.snapshot.object_storage import open_storage
 from mainstay.testing.inspect import committed_state
@@ -35,6 +36,8 @@ from mainstay.testing.inspect import committed_state
 KEYS = 97
 SCHEMA = to_schema("id long, k long")
 PATIENCE_S = 60.0
+STARTED: list[RemoteJob] = []
+"""The jobs of the test that runs."""
 
 
 class Ids(Source):
@@ -189,20 +192,24 @@ class LedgerJob:
         mode: str = "exactly_once",
         before: Callable[[Any], Any] | None = None,
         deaths: int = 0,
+        state: Any = "heap",
     ) -> None:
         self.count = count
         self.directory = str(folder / "snapshots")
         place = folder / "shelf"
         self.shelf = FatalShelf(place, deaths) if deaths else Shelf(place)
         self.hurry = folder / "hurry"
-        environment = ms.Environment(parallelism=workers, mode=mode)
+        environment = ms.Environment(parallelism=workers, mode=mode, state=state)
         ids = environment.source(Ids(count, per_second, hurry=self.hurry), uid="ids")
         ids = ids if before is None else before(ids)
         ledger = ids.key_by("k").process(function or Ledger(), "k long, id long", uid="ledger")
         ledger.sink(self.shelf, uid="shelf")
         self.spec: JobSpec = environment.plan()
         graph = environment.graph()
-        self.scaling = Scaling(workers, lambda other: plan_of(graph.at(other)))
+        backend = self.spec.backend
+        self.scaling = Scaling(
+            workers, lambda other: replace(plan_of(graph.at(other)), backend=backend)
+        )
 
     def options(
         self,
@@ -213,16 +220,20 @@ class LedgerJob:
         tolerable_failures: int = 3,
         halt_alignment_s: float = 5.0,
         log_slots: int = 64,
+        retain: int = 3,
+        max_chain: int = 8,
     ) -> JobOptions:
         snapshots = SnapshotOptions(
             every_s=0.2,
+            retain=retain,
             tolerable_failures=tolerable_failures,
             halt_alignment_s=halt_alignment_s,
             log_slots=log_slots,
         )
         restart = RestartOptions(max_failures=max_failures, backoff_s=0.05, max_backoff_s=0.2)
         start = RestoreOptions(restore, origin=origin)
-        return JobOptions("ledger", "ledger", snapshots, restart, start)
+        tuning = Tuning(max_chain=max_chain)
+        return JobOptions("ledger", "ledger", snapshots, restart, start, tuning)
 
     def start(
         self,
@@ -231,7 +242,7 @@ class LedgerJob:
         election: Election | None = None,
         **options: Any,
     ) -> RemoteJob:
-        return RemoteJob(
+        job = RemoteJob(
             "ledger",
             self.spec,
             self.options(**options),
@@ -241,6 +252,8 @@ class LedgerJob:
             self.scaling,
             election,
         )
+        STARTED.append(job)
+        return job
 
     def expected(self) -> dict[int, list[int]]:
         ledger: dict[int, list[int]] = {}

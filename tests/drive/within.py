@@ -23,6 +23,7 @@ class Within:
     """Runs workers on threads of this process, which goes on after them, as one of Spark may."""
 
     host = "127.0.0.1"
+    shares_terminal = False
 
     def __init__(self) -> None:
         self.threads: list[threading.Thread] = []
@@ -51,6 +52,8 @@ def traces() -> tuple[Any, ...]:
         sys.getswitchinterval(),
         threading.active_count(),
         process.num_fds(),
+        sys.stdout,
+        sys.stderr,
     )
 
 

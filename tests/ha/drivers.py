@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 from mainstay.runtime.coordinator.failure_history import SILENT
 from mainstay.snapshot.commitlog import read_history
@@ -15,6 +16,7 @@ from mainstay.snapshot.failures import StoredFailure, read_failures
 from mainstay.snapshot.object_storage import open_storage
 from tests.drive.ledger import LedgerJob, await_until
 from tests.ha.histories import check_commits, check_files, check_leaders, records_of
+from tests.services.zookeeper import ZooKeeperServers
 
 COUNT = 24_000
 """More than any test lives to see at this rate; at the end of a test the rest comes at once."""
@@ -30,11 +32,8 @@ WITHIN_S = 40.0
 class Driver:
     """A process, and what it says of itself."""
 
-    def __init__(
-        self, folder: Path, store: str, lease_s: float, shift_s: float, deaths: int
-    ) -> None:
+    def __init__(self, folder: Path, *settings: Any) -> None:
         command = [sys.executable, "-m", "tests.ha.driver", str(folder)]
-        settings = (COUNT, RATE, store, lease_s, shift_s, deaths)
         command += map(str, settings)
         self.process = subprocess.Popen(
             command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2]
@@ -76,17 +75,25 @@ class Driver:
 class Drivers:
     """All drivers of one job."""
 
+    rate = RATE
+    patience_s = PATIENCE_S
+
     def __init__(self, folder: Path, deaths: int = 0) -> None:
-        self.ledger = LedgerJob(folder, count=COUNT, per_second=RATE, workers=2, deaths=deaths)
+        self.ledger = self._job(folder, deaths)
         self._deaths = deaths
+        self._more: tuple[str, ...] = ()
         self.alive: list[Driver] = []
         self._folder = folder
         self._storage = open_storage(self.ledger.directory)
 
+    def _job(self, folder: Path, deaths: int) -> LedgerJob:
+        return LedgerJob(folder, count=COUNT, per_second=self.rate, workers=2, deaths=deaths)
+
     def start(
         self, store: str = "files", *, lease_s: float = LEASE_S, shift_s: float = 0.0
     ) -> Driver:
-        self.alive.append(Driver(self._folder, store, lease_s, shift_s, self._deaths))
+        settings = (store, lease_s, shift_s, self._deaths, *self._more)
+        self.alive.append(Driver(self._folder, self.ledger.count, self.rate, *settings))
         return self.alive[-1]
 
     @property
@@ -97,9 +104,11 @@ class Drivers:
     def leader(self, *, not_of: Driver | None = None) -> Driver:
         """The driver that leads, once it has completed epochs."""
         others = [driver for driver in self.alive if driver is not not_of]
-        await_until(lambda: any(driver.leads for driver in others), "some driver leads", PATIENCE_S)
+        await_until(
+            lambda: any(driver.leads for driver in others), "some driver leads", self.patience_s
+        )
         first = self.epoch
-        await_until(lambda: self.epoch > first, "it has completed an epoch", PATIENCE_S)
+        await_until(lambda: self.epoch > first, "it has completed an epoch", self.patience_s)
         leading = [driver for driver in others if driver.leads]
         return leading[0] if leading else self.leader(not_of=not_of)
 
@@ -110,14 +119,18 @@ class Drivers:
         driver.kill()
         self.alive.remove(driver)
 
-    def finish(self, least_leaders: int) -> None:
-        """Wait for the end, which is the same for all, and check everything."""
+    def await_end(self) -> None:
+        """Wait for the end, which is the same for all."""
         self.ledger.hurry.touch()
         for driver in self.alive:
-            assert driver.process.wait(PATIENCE_S) == 0, driver.statuses
+            assert driver.process.wait(self.patience_s) == 0, driver.statuses
             driver._reader.join()
             assert driver.status == "finished", driver.statuses
             print(*driver.recoveries, sep="\n")
+
+    def finish(self, least_leaders: int) -> None:
+        """Wait for the end, and check everything."""
+        self.await_end()
         self.ledger.check()
         records = records_of(self._storage)
         assert check_leaders(records) >= least_leaders
@@ -173,3 +186,21 @@ def freeze_leaders(drivers: Drivers, rounds: int, store: str = "files", seed: in
         leader.send(signal.SIGCONT)
         await_until(lambda leader=leader: leader.status != "running", "it leads no more")
     drivers.finish(rounds + 1)
+
+
+def freeze_two_of_three(drivers: Drivers, ensemble: ZooKeeperServers, seconds: float) -> None:
+    """Two drivers of a job, and two of three servers that answer nobody for a while: nobody leads
+    until they do again."""
+    for _ in range(2):
+        drivers.start(ensemble.hosts)
+    leader = drivers.leader()
+    ensemble.freeze(0, 1)
+    try:
+        await_until(lambda: not leader.leads, "the leader is not sure any more that it leads")
+        epoch = drivers.epoch
+        threading.Event().wait(seconds)
+        assert drivers.epoch == epoch, "nobody leads"
+    finally:
+        ensemble.thaw(0, 1)
+    drivers.leader()
+    drivers.finish(2)

@@ -5,16 +5,14 @@ One of each kind; ``test_drivers_soak`` has more of them, and the combinations.
 
 from __future__ import annotations
 
-import threading
-
 import pytest
 
-from tests.drive.ledger import await_until
 from tests.ha.drivers import (
     LEASE_S,
     WITHIN_S,
     Drivers,
     freeze_leaders,
+    freeze_two_of_three,
     hand_over,
     kill_leaders,
 )
@@ -64,16 +62,4 @@ def test_a_restart_of_zookeeper_within_the_session_does_not_restart_the_job(
 def test_two_of_three_servers_are_frozen_and_the_job_goes_on_afterwards(
     drivers: Drivers, ensemble: ZooKeeperServers
 ) -> None:
-    for _ in range(2):
-        drivers.start(ensemble.hosts)
-    leader = drivers.leader()
-    ensemble.freeze(0, 1)
-    try:
-        await_until(lambda: not leader.leads, "the leader is not sure any more that it leads")
-        epoch = drivers.epoch
-        threading.Event().wait(LEASE_S)
-        assert drivers.epoch == epoch, "nobody leads"
-    finally:
-        ensemble.thaw(0, 1)
-    drivers.leader()
-    drivers.finish(2)
+    freeze_two_of_three(drivers, ensemble, LEASE_S)

@@ -17,6 +17,7 @@ from tests.ha.drivers import (
     WITHIN_S,
     Drivers,
     freeze_leaders,
+    freeze_two_of_three,
     kill_leaders,
 )
 from tests.services.zookeeper import ZooKeeperServers
@@ -149,16 +150,4 @@ def test_two_of_three_servers_are_frozen_for_long_within_the_session(
 def test_two_of_three_servers_are_frozen_for_longer_than_the_session(
     drivers: Drivers, ensemble: ZooKeeperServers
 ) -> None:
-    for _ in range(2):
-        drivers.start(ensemble.hosts)
-    leader = drivers.leader()
-    ensemble.freeze(0, 1)
-    try:
-        await_until(lambda: not leader.leads, "the leader is not sure any more that it leads")
-        epoch = drivers.epoch
-        threading.Event().wait(OUTAGE_S)
-        assert drivers.epoch == epoch, "nobody leads"
-    finally:
-        ensemble.thaw(0, 1)
-    drivers.leader()
-    drivers.finish(2)
+    freeze_two_of_three(drivers, ensemble, OUTAGE_S)

@@ -12,7 +12,9 @@ HEAD = """\
 # When something goes wrong
 
 What you see when a program has one of these mistakes, and what to do. Each of them is a test that
-makes the mistake and reads this message; `…` stands for what differs from case to case.
+makes the mistake and reads this message; `…` stands for what differs from case to case. Messages of
+jobs that are right and in trouble all the same are on another page,
+[Troubleshooting](troubleshooting.md).
 
 A mistake that can be seen in the program alone is an error before anything starts. Any other ends
 the attempt. Embedded (`spark="embedded"`) the job ends with it, so that you see it at once; on

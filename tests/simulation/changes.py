@@ -8,7 +8,6 @@ input must count once all the same, and in order where there is one.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
@@ -19,18 +18,12 @@ from mainstay.plan.check import check_graph
 from mainstay.testing.inspect import latest_manifest
 from mainstay.testing.run import replaced
 from mainstay.testing.settings import SimulationSettings
-from tests.simulation import scenarios
-from tests.simulation.scenarios import (
-    ROW,
-    CoarseRows,
-    Ledger,
-    Outcome,
-    Run,
-    Scenario,
-    check_aggregates,
-    one_round_less,
-    rows_for,
-)
+from tests.simulation import checks, noticing, playing
+from tests.simulation.checks import check_aggregates
+from tests.simulation.ends import CoarseRows
+from tests.simulation.ledgers import ROW, Ledger, one_round_less
+from tests.simulation.playing import Outcome, Run, rows_for
+from tests.simulation.scenarios import Scenario
 
 KINDS = ("forward", "rebalance", "key")
 
@@ -216,7 +209,7 @@ class ChangingRun(Run):
 
 def play(changes: Changes) -> tuple[Outcome, int]:
     """Run all programs of a seed; also tells from how many epochs with in-flight rows."""
-    with scenarios.small_sizes(changes.scenario):
+    with playing.small_sizes(changes.scenario):
         return _play(changes)
 
 
@@ -251,7 +244,7 @@ def check(changes: Changes, outcome: Outcome) -> None:
     """Every input once in state and output, in order where one path leads to the ledger."""
     graph = "chain" if changes.is_ordered else "changed"
     outcome = replace(outcome, scenario=replace(outcome.scenario, graph=graph))
-    scenarios.check(outcome)
+    checks.check(outcome)
     if changes.programs[0].has_totals and outcome.scenario.mode != "at_least_once":
         rows = outcome.given["in"]
         by_key: dict[str, list[int]] = defaultdict(list)
@@ -270,12 +263,11 @@ def check_seeds(first: int, count: int) -> None:
             raise AssertionError(f"seed {seed}: {changes.programs}: {error}") from error
 
 
-def is_noticed(seeds: Iterable[int]) -> bool:
+def is_noticed(within: int) -> bool:
     """Whether a seed fails: a bug has been planted, and should not go unnoticed."""
-    for seed in seeds:
-        changes = Changes.of(seed)
-        try:
-            check(changes, play(changes)[0])
-        except Exception:
-            return True
-    return False
+    return noticing.is_noticed(_play_and_check, within)
+
+
+def _play_and_check(seed: int) -> None:
+    changes = Changes.of(seed)
+    check(changes, play(changes)[0])

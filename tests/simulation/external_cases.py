@@ -12,7 +12,7 @@ from mainstay.state.backends.external.store import StoreAwayError
 from mainstay.state.declaration import ListState, ValueState
 from mainstay.state.hashing import key_groups
 from mainstay.testing.memory_store import MemoryStore, MemoryStoreSettings
-from tests.contract.conftest import MAX_PARALLELISM, BackendUnderTest, OpenBackend
+from tests.contract.conftest import MAX_PARALLELISM, BackendUnderTest, OpenBackend, last
 
 STATES = {"n": ValueState("long"), "l": ListState("long")}
 
@@ -57,9 +57,9 @@ def the_answer_is_lost_and_the_worker_dies() -> None:
         epoch = commit(busy)
         busy.tend()
     other.at(key_of(other)).l.add(7)
-    last = commit(other)
+    newest = commit(other)
     lose_the_answer(other)
-    (new,) = opening.restore(STATES, [epoch, last], 1, "long")
+    (new,) = opening.restore(STATES, [epoch, newest], 1, "long")
     assert new.at(key_of(busy)).l.get() == [0, 1, 2], new.at(key_of(busy)).l.get()
     assert new.at(key_of(other)).l.get() == [7], new.at(key_of(other)).l.get()
 
@@ -106,14 +106,45 @@ def a_segment_is_applied_while_rows_are_read() -> None:
     assert backend.at(1).n.get() == 2, backend.at(1).n.get()
 
 
+def a_base_is_made_when_an_epoch_is_half_in_the_database() -> None:
+    """One of its two segments is in the base. The ledger needs the other one's row as long as the
+    chain has it, or a restore would apply it once more, over all that came later."""
+    opening = opened()
+    backend = opening(STATES, "long")
+    write(backend, 1)
+    commit(backend)
+    backend.tend()
+    write(backend, 2)
+    spill(backend)
+    write(backend, 3)
+    commit(backend)
+    backend.tend(1)
+    backend.keyed.compact(1)
+    backend.tend()
+    for number in (4, 5, 6):
+        write(backend, number)
+        epoch = commit(backend)
+        backend.tend()
+    new = opening.reopen(STATES, epoch, "long")
+    assert new.at(1).n.get() == 6, new.at(1).n.get()
+    assert new.at(1).l.get() == [1, 2, 3, 4, 5, 6], new.at(1).l.get()
+
+
+def write(backend: BackendUnderTest, number: int) -> None:
+    backend.at(1).n.update(number)
+    backend.at(1).l.add(number)
+
+
+def spill(backend: BackendUnderTest) -> None:
+    """A segment of its own before the epoch is cut, as of a subtask whose memory is full."""
+    segment = backend.keyed.freeze("p1")
+    assert segment is not None
+    (tables,) = last(backend.keyed.encode(segment))
+    ref = backend.keyed.write(backend.storage, segment.id, tables)
+    backend.keyed.written(segment, ref, tables)
+
+
 def forget(backend: BackendUnderTest) -> None:
     """Nothing is cached any more."""
     for table in backend.keyed.backend.tables.values():
         table.forget()
-
-
-CASES = (
-    a_worker_that_was_replaced_writes,
-    the_answer_is_lost_and_the_worker_dies,
-    a_segment_is_applied_while_rows_are_read,
-)

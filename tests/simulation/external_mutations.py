@@ -167,6 +167,12 @@ def the_ledger_is_forgotten_too_early() -> Iterator[None]:
 
 
 @mutation
+def the_ledger_is_forgotten_of_an_epoch_that_is_half_in_a_base() -> Iterator[None]:
+    with patch.object(Unapplied, "whole_epoch", property(lambda self: self.position.epoch)):
+        yield
+
+
+@mutation
 def a_base_has_the_parts_of_lists_that_came_after_it() -> Iterator[None]:
     right = descriptor._local_rows
 

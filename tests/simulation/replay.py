@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import sys
 
-from tests.simulation.scenarios import Scenario, check, drawn, play
+from tests.simulation.checks import check
+from tests.simulation.playing import play
+from tests.simulation.scenarios import Scenario, drawn
 
 
 def main(seed: int, kind: str = "of") -> None:

@@ -28,7 +28,7 @@ from tests.simulation.changes import (
     play,
 )
 
-SEEDS = 60
+SEEDS = 40
 CHUNK = 20
 
 PROGRAM = Program(
@@ -234,21 +234,20 @@ def both_forms_of_an_aggregate_are_taken_for_one() -> Iterator[None]:
         yield
 
 
-BUGS = {
-    in_flight_rows_are_for_unaligned_jobs_only: 4,
-    only_the_first_operator_of_a_chain_takes_them: 1,
-    the_first_operator_of_a_chain_takes_all: 1,
-    rows_of_a_keyed_edge_are_dealt_out_in_turn: 4,
-    what_is_still_to_be_taken_is_in_no_later_epoch: 29,
-    a_source_cuts_before_its_chain_has_taken_them: 127,
-    new_rows_come_before_them: 7,
-    both_forms_of_an_aggregate_are_taken_for_one: 14,
-}
-"""And a seed that is known to notice: it is tried first."""
+BUGS = [
+    in_flight_rows_are_for_unaligned_jobs_only,
+    only_the_first_operator_of_a_chain_takes_them,
+    the_first_operator_of_a_chain_takes_all,
+    rows_of_a_keyed_edge_are_dealt_out_in_turn,
+    what_is_still_to_be_taken_is_in_no_later_epoch,
+    a_source_cuts_before_its_chain_has_taken_them,
+    new_rows_come_before_them,
+    both_forms_of_an_aggregate_are_taken_for_one,
+]
 
 
 @pytest.mark.mutation
 @pytest.mark.parametrize("bug", BUGS)
 def test_a_planted_bug_is_caught(bug: Any) -> None:
     with bug():
-        assert is_noticed([BUGS[bug], *range(300)])
+        assert is_noticed(300)

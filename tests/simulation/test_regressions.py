@@ -6,7 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from tests.simulation.scenarios import Scenario, check, play
+from tests.simulation.checks import check
+from tests.simulation.playing import play
+from tests.simulation.scenarios import Scenario
 
 
 @pytest.mark.parametrize("graph", ["chain", "diamond", "broadcast_side"])

@@ -8,7 +8,10 @@ from typing import Any
 
 import pytest
 
-from tests.simulation.scenarios import GRAPHS, Outcome, Scenario, check, play
+from tests.simulation.checks import check
+from tests.simulation.graphs import GRAPHS
+from tests.simulation.playing import Outcome, play
+from tests.simulation.scenarios import Scenario
 
 
 def result_of(outcome: Outcome) -> dict[str, Any]:

@@ -11,9 +11,10 @@ import os
 
 import pytest
 
-from tests.simulation.scenarios import Scenario, check_seeds, drawn
+from tests.simulation.scenarios import Scenario, drawn
+from tests.simulation.seeds import check_seeds
 
-SEEDS = 300
+SEEDS = 140
 CHUNK = 20
 
 
@@ -67,4 +68,4 @@ def test_the_fixed_seeds_cover_what_they_should() -> None:
     assert sum("MemoryRocksSettings" in each for each in stores) > SEEDS / 4
     external = {"logged", "prepared", "versioned"}
     assert sum(not external.isdisjoint(each) for each in stores) > SEEDS / 4
-    assert len(set(stores)) == 7
+    assert len(set(stores)) == 13

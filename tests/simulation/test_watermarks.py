@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from typing import Any
 from unittest.mock import patch
 
@@ -22,7 +22,7 @@ from mainstay.runtime.worker.operator_chain import OperatorChain
 from mainstay.schema import rows_to_batch
 from mainstay.testing import rows, run
 
-START = datetime(2026, 1, 1, tzinfo=UTC)
+START = datetime(2026, 1, 1, tzinfo=timezone.utc)
 ROWS = [(n, START + timedelta(seconds=n)) for n in range(600)]
 SEEDS = 4
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 from typing import Any
 
@@ -31,14 +33,18 @@ def main(directory: str, how: str) -> None:
         rows = rows.process(Raising(KeyboardInterrupt()), "id long", uid="function")
     rows.sink(Memory(), uid="out")
     job = env.start("own")
-    if how == "stop":
+    if how in ("stop", "kill"):
         from pyspark.sql import SparkSession
 
         while not [record for record in job.snapshots() if record.status == "complete"]:
             job.wait(0.05)
         session = SparkSession.getActiveSession()
         assert session is not None
-        session.stop()
+        if how == "stop":
+            session.stop()
+        else:
+            context: Any = session.sparkContext
+            os.kill(context._jvm.java.lang.ProcessHandle.current().pid(), signal.SIGKILL)
     job.wait()
 
 

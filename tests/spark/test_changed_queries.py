@@ -41,6 +41,14 @@ def test_a_query_that_stays_the_same_is_known_again(spark: Any, tmp_path: Path) 
     assert identity_of(one) == identity_of(other)
 
 
+def test_a_watermark_is_known_again_and_so_is_another_one(spark: Any) -> None:
+    def rate(delay: str) -> Any:
+        return spark.readStream.format("rate").load().withWatermark("timestamp", delay)
+
+    assert identity_of(rate("10 seconds")) == identity_of(rate("10 seconds"))
+    assert identity_of(rate("10 seconds")) != identity_of(rate("20 seconds"))
+
+
 PROGRAM = """
 import sys
 from mainstay.spark.ingest.query_identity import identity_of

@@ -46,6 +46,14 @@ def test_a_session_that_is_stopped_under_a_job_is_named_and_spark_says_nothing_a
     assert "log4j" not in told
     assert "NativeCodeLoader" not in told
     assert "WARN Utils" not in told
-    assert "the Spark session was stopped under job 'own'" in told
+    assert "the Spark session was stopped, or its JVM died, under job 'own'" in told
+    assert "before spark.stop()" in told
     assert "restore='latest'" in told
     assert "the drive of job" not in told
+
+
+def test_a_jvm_that_dies_under_a_job_is_named_with_its_remedy(tmp_path: Path) -> None:
+    told = run(tmp_path, "kill")
+    assert "the Spark session was stopped, or its JVM died, under job 'own'" in told
+    assert "If the JVM died: see what ended it" in told
+    assert "restore='latest'" in told

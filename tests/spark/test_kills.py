@@ -48,6 +48,8 @@ def start(spark: Any) -> Iterator[Start]:
     from mainstay.spark.launch.launcher import SparkLauncher
 
     jobs: list[RemoteJob] = []
+    # Jobs that other tests of the process share may have threads of their own.
+    others = set(threading.enumerate())
 
     def run(ledger: LedgerJob, patience: Patience | None = None, **options: Any) -> RemoteJob:
         jobs.append(ledger.start(SparkLauncher(spark, "ledger"), patience, **options))
@@ -56,7 +58,8 @@ def start(spark: Any) -> Iterator[Start]:
     yield run
     for job in jobs:
         job.cancel()
-    assert not [t for t in threading.enumerate() if t.name.startswith("mainstay-")]
+    left = set(threading.enumerate()) - others
+    assert not [thread for thread in left if thread.name.startswith("mainstay-")]
 
 
 def test_two_workers_killed_in_one_run(start: Start, tmp_path: Path) -> None:

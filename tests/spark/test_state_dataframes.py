@@ -425,6 +425,56 @@ def test_a_rebucketed_savepoint_goes_on_with_the_right_results(
     assert {row.customer: row.total for row in sums.collect()} == expected
 
 
+def test_one_operator_is_rebucketed_and_the_others_are_carried_over(
+    spark: Any, half_way: HalfWay, tmp_path: Path
+) -> None:
+    target = ms.spark.rebucket(
+        spark, half_way.saved, tmp_path / "moved", max_parallelism={"sums": 5}
+    )
+    described = json.loads(Path(target, "savepoint.json").read_bytes())
+    assert described["max_parallelism"] == 128
+    own = {uid: each.get("max_parallelism") for uid, each in described["operators"].items()}
+    assert {uid: most for uid, most in own.items() if most} == {"sums": 5}
+    assert {row["key_group"] < 5 for row in saved_rows(target, "sums", "aggregates")} == {True}
+    assert saved_rows(target, "all", "total") == saved_rows(half_way.saved, "all", "total")
+    sums = read(spark, target, "aggregates", "sums", key="c1").select("aggregates.*").collect()
+    assert [row.total for row in sums] == [sum(n for n in range(HALF) if n % 7 == 1)]
+    # Such a savepoint is a base like any other: what it says of the operator is kept.
+    again = write(tmp_path / "again", base=target, states={}, spark=spark)
+    assert saved_rows(again, "sums", "aggregates") == saved_rows(target, "sums", "aggregates")
+    with pytest.raises(GraphError, match="names operator 'sum', which is unknown"):
+        ms.spark.rebucket(spark, target, tmp_path / "none", max_parallelism={"sum": 5})
+
+
+def test_a_savepoint_for_a_program_has_the_numbers_of_its_operators(
+    spark: Any, tmp_path: Path
+) -> None:
+    sink = ms.connectors.Memory()
+
+    def program(**settings: Any) -> ms.Environment:
+        env = environment(tmp_path / "job", max_parallelism=32, **settings)
+        rows = env.source(ms.connectors.Rows("k string, n long", [("a", 1), ("b", 2)]), uid="in")
+        totals = rows.key_by("k").process(
+            Total(), "k string, n long", uid="totals", max_parallelism=3
+        )
+        totals.sink(sink, uid="out")
+        return env
+
+    frame = spark.createDataFrame([("a", 100), ("c", 7)], "k string, total long")
+    place = write(tmp_path / "made", states={("totals", "total"): frame}, program=program())
+    assert {row["key_group"] < 3 for row in saved_rows(place, "totals", "total")} == {True}
+    assert program(restore=place).start("totals").wait(PATIENCE_S) == "finished"
+    assert sorted(sink.rows()) == [("a", 101), ("b", 2)]
+
+
+class Total(ms.KeyedProcess):
+    total = ms.ReducingState("long", lambda a, b: a + b)
+
+    def process(self, row: Any, ctx: Any) -> Any:
+        self.total.add(row.n)
+        return ctx.key, self.total.get()
+
+
 # ---------------------------------------------------------------- mistakes
 
 KEYS_OF = {"totals": "customer string"}

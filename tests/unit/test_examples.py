@@ -13,9 +13,15 @@ ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
 
 PRINTED = {
+    "cdc_to_delta/job.py": "150 changes of 29 customers, 24 of them alive",
+    "deduplication/job.py": "210 events came, 120 of them for the first time",
+    "features/job.py": "{'favourite': 'garden', 'customers': 11",
+    "fraud/job.py": "11:30:35 4929-1950 too many: 21.71 at Gift Cards",
+    "leaderboard/job.py": "gold: Ada 545, Edsger 489, Barbara 427",
+    "sensors/job.py": "08:44 pump-3: 63.0 °C, usually 46.8 (17 σ)",
+    "sessions/job.py": "24 sessions are over, 12 bought",
     "browsing.py": "home at most 4 times",
     "connected_components.py": "finished",
-    "deduplication.py": "finished [('a', 5), ('b', 3), ('c', 1)]",
     "enrichment.py": "waiting for a profile: {3: ['rug']}",
     "order_totals.py": "finished [",
     "page_rank.py": "home",
@@ -44,14 +50,29 @@ def test_an_example_runs(program: str, tmp_path: Path) -> None:
 
 
 def test_every_example_is_run_and_described() -> None:
-    programs = {str(path.relative_to(EXAMPLES)) for path in EXAMPLES.rglob("*.py")}
-    programs.remove("tested_job/test_job.py")
+    files = (path for path in EXAMPLES.rglob("*.py") if not path.name.startswith("test_"))
+    programs = {str(path.relative_to(EXAMPLES)) for path in files}
     assert set(PRINTED) == programs
     described = (EXAMPLES / "README.md").read_text()
     assert [program for program in programs if f"({program})" not in described] == []
 
 
-def test_the_tests_of_the_tested_job_pass() -> None:
+def folders() -> list[str]:
+    return sorted(path.parent.name for path in EXAMPLES.glob("*/test_*.py"))
+
+
+@pytest.mark.parametrize("folder", [name for name in folders() if name != "tested_job"])
+def test_an_example_with_data_has_all_that_it_needs(folder: str) -> None:
+    described = (EXAMPLES / folder / "README.md").read_text()
+    for file in sorted((EXAMPLES / folder).rglob("*.*")):
+        if "__pycache__" not in file.parts and file.name != "README.md":
+            assert f"({file.relative_to(EXAMPLES / folder)})" in described, file
+    assert f"python examples/{folder}/job.py" in described
+    assert f"({folder}/README.md)" in (EXAMPLES / "README.md").read_text()
+
+
+@pytest.mark.parametrize("folder", folders())
+def test_the_tests_of_an_example_pass(folder: str) -> None:
     command = [
         sys.executable,
         "-m",
@@ -59,7 +80,7 @@ def test_the_tests_of_the_tested_job_pass() -> None:
         "-q",
         "-p",
         "no:cacheprovider",
-        "examples/tested_job",
+        f"examples/{folder}",
     ]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout

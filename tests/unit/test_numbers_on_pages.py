@@ -6,20 +6,22 @@ import pytest
 
 from mainstay.drive.lease import LEASE_S
 from mainstay.runtime.coordinator import attempt, epoch_history, splits
-from mainstay.runtime.operators import aggregate, backlog, loop, sink, source
+from mainstay.runtime.operators import aggregate, backlog, gathering, loop, sink, source
 from mainstay.runtime.options import SnapshotOptions
 from mainstay.runtime.retry import LONGEST_S
 from mainstay.runtime.spec import Tuning
 from mainstay.runtime.worker import credit, reports, slices
 from mainstay.snapshot.units import MOST_IN_MANIFEST
+from mainstay.state.backends.external import lookout
 from mainstay.state.backends.heap import access, tables
+from mainstay.state.backends.rocksdb import timer_order
 from tests.pages import ROOT
 
 TUNING = Tuning()
 SAID = [
-    ("rows", "Both gather up to {:,} rows", aggregate.GATHERED_ROWS, 131_072),
+    ("rows", "Both gather up to {:,} rows", gathering.GATHERED_ROWS, 131_072),
     ("rows", "passes {} batches on", aggregate.PASSED_ON, 16),
-    ("rows", "thirty milliseconds", aggregate.LINGER_S, 0.03),
+    ("rows", "thirty milliseconds", gathering.LINGER_S, 0.03),
     ("rows", "about three milliseconds", TUNING.slice_s, 0.003),
     ("rows", "up to sixteen times longer", slices.PATIENCE, 16),
     ("rows", "longer than a tenth of a second", TUNING.slice_limit_s, 0.1),
@@ -40,9 +42,11 @@ SAID = [
     ("snapshots", "After five seconds", SnapshotOptions().halt_alignment_s, 5.0),
     ("state", "Above {:,} keys", tables.SHARD_ABOVE, 131_072),
     ("state", "it is {} of them", access.SHARDS, 256),
+    ("state", "about {:,} in all", timer_order.HEAD_TIMERS, 16_384),
     ("state", "all but the newest {}", SnapshotOptions().log_slots, 64),
     ("state", "the newest thousand epochs", epoch_history.MOST_RECORDS, 1000),
     ("state", "a hundred epochs in a file", epoch_history.CHUNK, 100),
+    ("state", "in doubt for a minute", lookout.LONG_S, 60.0),
     ("processes", "for fifteen seconds", LEASE_S, 15.0),
 ]
 

@@ -15,10 +15,22 @@ from tests.simulation import (
     test_unaligned,
     test_watermarks,
 )
+from tests.simulation.ended_mutations import MUTATIONS as ENDED_MUTATIONS
 from tests.simulation.external_mutations import MUTATIONS as EXTERNAL_MUTATIONS
+from tests.simulation.join_mutations import MUTATIONS as JOIN_MUTATIONS
 from tests.simulation.mutations import MUTATIONS
+from tests.simulation.pane_mutations import MUTATIONS as PANE_MUTATIONS
 from tests.simulation.prepared_mutations import MUTATIONS as PREPARED_MUTATIONS
+from tests.simulation.test_keeping import BUGS as KEEPING_BUGS
+from tests.simulation.test_key_groups import MUTATIONS as KEY_GROUP_MUTATIONS
+from tests.simulation.test_map_async import BUGS as CALL_BUGS
+from tests.simulation.test_patterns import BUGS as PATTERN_BUGS
+from tests.simulation.test_sides import BUGS as SIDE_BUGS
+from tests.simulation.test_sink_state import MUTATIONS as SINK_MUTATIONS
+from tests.simulation.timer_mutations import MUTATIONS as TIMER_MUTATIONS
 from tests.simulation.version_mutations import MUTATIONS as VERSION_MUTATIONS
+from tests.windows.mutations import MUTATIONS as WINDOW_MUTATIONS
+from tests.windows.session_bugs import BUGS as SESSION_BUGS
 
 PAGE = (ROOT / "docs" / "protocol.md").read_text()
 SUITES = (
@@ -36,6 +48,9 @@ SUITES = (
 def planted() -> set[str]:
     functions = {bug.__name__ for suite in SUITES for bug in suite.BUGS}
     planted = {*MUTATIONS, *EXTERNAL_MUTATIONS, *PREPARED_MUTATIONS, *VERSION_MUTATIONS}
+    planted |= {*SIDE_BUGS, *KEEPING_BUGS, *CALL_BUGS, *TIMER_MUTATIONS, *ENDED_MUTATIONS}
+    planted |= {*WINDOW_MUTATIONS, *SESSION_BUGS, *JOIN_MUTATIONS, *PATTERN_BUGS}
+    planted |= {*KEY_GROUP_MUTATIONS, *SINK_MUTATIONS, *PANE_MUTATIONS}
     return planted | {name.replace("_", " ") for name in functions}
 
 

@@ -21,6 +21,8 @@ TABLES: list[tuple[str, Callable[..., Any]]] = [
     ("running.md", ms.RocksDB),
     ("running.md", ms.Postgres),
     ("ha.md", ms.HighAvailability),
+    ("rest.md", ms.Ui),
+    ("rest.md", ms.Otlp),
     ("testing.md", run),
 ]
 

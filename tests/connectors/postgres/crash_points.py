@@ -1,8 +1,7 @@
-"""Named points of the statements that keep state in PostgreSQL, and a server that crashes there.
+"""Where a server crashes while a job writes its state: before, inside and after each statement.
 
-*Before* and *after* a statement its caller is held in this process. *Inside* is inside the server:
-a lock or a trigger of the test keeps the statement from ending (a COPY has got half of its rows),
-and the server is stopped once it says that it is at it.
+"Inside" is seen by the server's own activity. A job is held before or after a statement in this
+process, where its workers run as well.
 """
 
 from __future__ import annotations
@@ -17,73 +16,34 @@ from unittest import mock
 
 import psycopg
 
+from tests.connectors.postgres.crash_gates import STATEMENTS, commits_held, held_inside, is_inside
 from tests.drive.ledger import PATIENCE_S, await_until
 from tests.services.postgres import PostgresServer
 
 MOMENTS = ("before", "inside", "after")
-POINTS = {"logged": ("read", "stage", "apply", "ledger", "commit")}
-"""By protocol, in the order in which a row passes them."""
-
-STATEMENTS = {
-    "read": r"^\s*SELECT k, s, v FROM .* WHERE k = ANY",
-    "stage": r"^\s*COPY .* FROM STDIN",
-    "apply": r"^\s*INSERT INTO .* ON CONFLICT \(k, s\)",
-    "ledger": r"^\s*INSERT INTO .*mainstay_state_ledger",
-    "commit": r"^\s*COMMIT",
+POINTS = {
+    "logged": ("read", "stage", "apply", "ledger", "commit"),
+    "versioned": (
+        "read",
+        "stage",
+        "ledger",
+        "commit",
+        "pointer",
+        "commit of pointer",
+        "fold",
+        "commit of fold",
+    ),
+    "prepared": ("read", "fence", "apply", "ledger", "prepare", "commit prepared"),
 }
-GATES = {"apply": 1, "ledger": 2, "commit": 3}
-"""The locks that triggers wait for."""
-_LOCK = 471_100
-_SESSION = "mainstay_state"
+"""By protocol, in the order in which a row passes them. A vote has no stage: its rows travel with
+the statement that applies them."""
 
-# Half of the rows of each subtask are written when a segment is held. Rows come in order of k,
-# which begins with the key-group; the groups of the two subtasks are 0 to 63 and 64 to 127.
-_TRIGGERS = """
-CREATE FUNCTION "{schema}".held() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-    PERFORM pg_advisory_xact_lock_shared(TG_ARGV[0]::bigint);
-    RETURN NEW;
-END $$;
-CREATE TRIGGER held BEFORE INSERT ON {table} FOR EACH ROW
-    WHEN (get_byte(NEW.k, 1) % 64 >= 32) EXECUTE FUNCTION "{schema}".held({apply});
-CREATE TRIGGER held BEFORE INSERT ON "{schema}".mainstay_state_ledger FOR EACH ROW
-    EXECUTE FUNCTION "{schema}".held({ledger});
-CREATE CONSTRAINT TRIGGER held_at_the_end AFTER INSERT ON "{schema}".mainstay_state_ledger
-    DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION "{schema}".held({commit});
-"""
-_HELD = """
-SELECT count(*) FROM pg_stat_activity WHERE application_name = %s AND state = 'active'
-AND query ~ %s AND (wait_event_type = 'Lock' OR %s)
-"""
-
-
-def install(dsn: str, schema: str, table: str) -> None:
-    """Make the triggers that hold statements on the table of a state, when they are told to."""
-    locks = {name: _LOCK + number for name, number in GATES.items()}
-    with psycopg.connect(dsn, autocommit=True) as connection:
-        connection.execute(_TRIGGERS.format(schema=schema, table=table, **locks))
-
-
-@contextmanager
-def held_inside(dsn: str, point: str, table: str) -> Iterator[None]:
-    """Statements at a point do not end, until the server has crashed."""
-    with psycopg.connect(dsn) as connection:
-        if point in GATES:
-            connection.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK + GATES[point]])
-        elif point == "read":
-            connection.execute(f"LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE")
-        try:
-            yield
-        finally:
-            connection.close()
-
-
-def is_inside(dsn: str, point: str) -> bool:
-    """Whether the server is at a statement of a job, and cannot end it."""
-    values = [_SESSION, STATEMENTS[point], point == "stage"]
-    with psycopg.connect(dsn, autocommit=True) as connection:
-        ((found,),) = connection.execute(_HELD, values).fetchall()
-    return bool(found)
+_COMMITS = {"ledger": "commit", "pointer": "commit of pointer", "fold": "commit of fold"}
+"""What the end of a transaction is called, by a statement that it has."""
+_EXECUTED = ("read", "fence", "ledger", "apply", "pointer", "fold", "prepare", "commit prepared")
+_ENDS = ("prepare", "commit prepared")
+"""Statements whose answer says what became of a transaction. It is lost, when the server crashes
+after them."""
 
 
 @dataclass
@@ -96,7 +56,7 @@ class Held:
     def __post_init__(self) -> None:
         self._first = threading.Lock()
         self.reached, self.goes_on = threading.Event(), threading.Event()
-        self._noted: set[int] = set()
+        self._noted: dict[int, str] = {}
 
     def _hold(self, point: str, moment: str) -> bool:
         if (point, moment) != (self.point, self.moment) or not self._first.acquire(blocking=False):
@@ -124,7 +84,8 @@ class Held:
             point = self._point_of(cursor.connection, query)
             self._hold(point, "before")
             result = execute(cursor, query, *args, **more)
-            self._hold(point, "after")
+            if self._hold(point, "after") and point in _ENDS:
+                raise psycopg.OperationalError("the answer is lost")
             return result
 
         return executed
@@ -149,9 +110,8 @@ class Held:
 
     def _leave(self, leave: Any) -> Any:
         def left(transaction: Any, *error: Any) -> Any:
-            is_commit = id(transaction.connection) in self._noted and error[0] is None
-            self._noted.discard(id(transaction.connection))
-            point = "commit" if is_commit else ""
+            noted = self._noted.pop(id(transaction.connection), "")
+            point = noted if error[0] is None else ""
             self._hold(point, "before")
             result = leave(transaction, *error)
             if self._hold(point, "after"):
@@ -162,37 +122,57 @@ class Held:
 
     def _point_of(self, connection: Any, query: Any) -> str:
         text = query if isinstance(query, str) else query.as_string(connection)
-        found = [name for name in ("read", "apply", "ledger") if re.match(STATEMENTS[name], text)]
-        if "ledger" in found:
-            self._noted.add(id(connection))
-        return found[0] if found else ""
+        found = next((name for name in _EXECUTED if re.match(STATEMENTS[name], text)), "")
+        if found in _COMMITS:
+            self._noted[id(connection)] = _COMMITS[found]
+        return found
 
 
-def crash(
-    server: PostgresServer,
-    dsn: str,
-    table: str,
-    point: str,
-    moment: str,
-    go: Callable[[], None],
-) -> None:
-    """Crash the server when a job is at a point, and start it again. ``go`` gives the job rows."""
-    if moment == "inside" and point != "stage":
-        with held_inside(dsn, point, table):
+@dataclass(frozen=True)
+class Crashing:
+    """A server that crashes when a job is at a point. ``table`` is where rows are in the end."""
+
+    server: PostgresServer
+    dsn: str
+    schema: str
+    table: str
+
+    def crash(self, point: str, moment: str, go: Callable[[], None]) -> None:
+        """Crash, and start again. ``go`` gives the job rows."""
+        if moment != "inside" or point == "stage":
+            self._crash_held(point, moment, go)
+        elif point == "commit prepared":
+            self._crash_in_commit(point, go)
+        else:
+            with held_inside(self.dsn, self.schema, self.table, point):
+                go()
+                self._crash_inside(point)
+
+    def _crash_held(self, point: str, moment: str, go: Callable[[], None]) -> None:
+        with self._reached(point, moment, go) as held:
+            if moment == "inside":
+                self._crash_inside(point)
+            else:
+                self._restart()
+            held.goes_on.set()
+
+    def _crash_in_commit(self, point: str, go: Callable[[], None]) -> None:
+        with self._reached(point, "before", go) as held, commits_held(self.dsn):
+            held.goes_on.set()
+            self._crash_inside(point)
+
+    @contextmanager
+    def _reached(self, point: str, moment: str, go: Callable[[], None]) -> Iterator[Held]:
+        held = Held(point, moment)
+        with held.installed():
             go()
-            await_until(lambda: is_inside(dsn, point), f"the server is inside a {point}")
-            _restart(server)
-        return
-    held = Held(point, moment)
-    with held.installed():
-        go()
-        assert held.reached.wait(PATIENCE_S), f"nobody has come by, {moment} {point}"
-        if moment == "inside":
-            await_until(lambda: is_inside(dsn, point), f"the server is inside a {point}")
-        _restart(server)
-        held.goes_on.set()
+            assert held.reached.wait(PATIENCE_S), f"nobody has come by, {moment} {point}"
+            yield held
 
+    def _crash_inside(self, point: str) -> None:
+        await_until(lambda: is_inside(self.dsn, point), f"the server is inside a {point}")
+        self._restart()
 
-def _restart(server: PostgresServer) -> None:
-    server.stop("immediate")
-    server.start()
+    def _restart(self) -> None:
+        self.server.stop("immediate")
+        self.server.start()

@@ -172,6 +172,17 @@ def test_a_job_that_is_rescaled_settles_the_votes_of_other_key_groups(
 # ---------------------------------------------------------------- votes
 
 
+def with_a_complete_epoch(opening: OpenBackend) -> tuple[BackendUnderTest, Any]:
+    """An attempt that has completed an epoch, and that epoch."""
+    old = opening(STATES, "long")
+    old.at(1).n.update(1)
+    epoch = voted(old)
+    old.keyed.backend.on_complete(old.epoch)
+    old.tend()
+    is_committed(opening, old)
+    return old, epoch
+
+
 def test_the_next_attempt_commits_what_is_complete(dsn: str, opening: OpenBackend) -> None:
     old = opening(STATES, "long")
     old.at(1).n.update(1)
@@ -215,12 +226,7 @@ def test_a_vote_that_somebody_rolled_back_by_hand_is_applied_again(
 def test_a_zombie_cannot_prepare_after_the_next_attempt_was_admitted(
     dsn: str, opening: OpenBackend
 ) -> None:
-    old = opening(STATES, "long")
-    old.at(1).n.update(1)
-    epoch = voted(old)
-    old.keyed.backend.on_complete(old.epoch)
-    old.tend()
-    is_committed(opening, old)
+    old, epoch = with_a_complete_epoch(opening)
     new = opening.reopen(STATES, epoch, "long")
     old.at(1).n.update(2)
     with pytest.raises(FencedError, match="a newer one has taken over"):
@@ -232,12 +238,7 @@ def test_a_zombie_cannot_prepare_after_the_next_attempt_was_admitted(
 def test_a_zombie_that_is_just_preparing_leaves_nothing_behind(
     dsn: str, opening: OpenBackend
 ) -> None:
-    old = opening(STATES, "long")
-    old.at(1).n.update(1)
-    epoch = voted(old)
-    old.keyed.backend.on_complete(old.epoch)
-    old.tend()
-    is_committed(opening, old)
+    old, epoch = with_a_complete_epoch(opening)
     old.at(1).n.update(2)
     old.freeze()
     looked, may_prepare = threading.Event(), threading.Event()

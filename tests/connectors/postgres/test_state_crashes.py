@@ -1,6 +1,7 @@
 """A server that crashes before, inside and after each statement of a protocol, round after round.
 
-After each round the tables and what the sink has are compared with what a plain loop comes to.
+After each round what others read and what the sink has are compared with what a plain loop comes
+to.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ import pytest
 
 import mainstay as ms
 from mainstay.connectors import Polled, Source, Split, SplitReader
-from tests.connectors.postgres.crash_points import MOMENTS, POINTS, crash, install
+from mainstay.state.backends.external import retained
+from tests.connectors.postgres.crash_gates import install
+from tests.connectors.postgres.crash_points import MOMENTS, POINTS, Crashing
 from tests.drive.ledger import PATIENCE_S, SCHEMA, Shelf, await_until, complete_epochs
 from tests.services.postgres import PostgresServer, asked, name_of
 
@@ -30,13 +33,32 @@ STEP = 3_000
 PADDING = "." * 1_000
 AWAY_S = 60.0
 PROTOCOLS = tuple(POINTS)
-ALL = [
-    (protocol, point, moment)
-    for protocol in PROTOCOLS
-    for point in POINTS[protocol]
-    for moment in MOMENTS
-]
+ALL = [(protocol, point) for protocol in PROTOCOLS for point in POINTS[protocol]]
 ROUNDS = 20
+SOME = {
+    "logged": [("read", "inside"), ("apply", "inside"), ("commit", "after")],
+    "versioned": [
+        ("read", "inside"),
+        ("stage", "inside"),
+        ("commit", "after"),
+        ("pointer", "inside"),
+        ("commit of pointer", "after"),
+        ("fold", "inside"),
+    ],
+    "prepared": [
+        ("apply", "inside"),
+        ("prepare", "inside"),
+        ("prepare", "after"),
+        ("commit prepared", "before"),
+        ("commit prepared", "inside"),
+    ],
+}
+"""What is tried in every run of the tests."""
+
+
+@pytest.fixture(autouse=True)
+def folds_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retained, "LEAST_ROWS", 1)
 
 
 class UpTo(Source):
@@ -93,7 +115,7 @@ class CountedJob:
 
     def __init__(self, dsn: str, folder: Path, protocol: str) -> None:
         self.dsn, self.schema = dsn, f"states {name_of(dsn)}"
-        self.given = 0
+        self.is_versioned, self.given = protocol == "versioned", 0
         self.source, self.shelf = UpTo(folder), Shelf(folder / "shelf")
         self.source.tell(0)
         env = ms.Environment(
@@ -111,29 +133,52 @@ class CountedJob:
         self.source.tell(self.given)
 
     def table(self, state: str = "count") -> str:
-        catalog = f'"{self.schema}".mainstay_state_tables'
-        ((name,),) = asked(self.dsn, f"SELECT name FROM {catalog} WHERE state = '{state}'")
+        return self._named("mainstay_state_tables", "name", state)
+
+    def shown(self, state: str = "count") -> str:
+        """What others read a state from."""
+        if self.is_versioned:
+            return self._named("mainstay_state_views", "view", state)
+        return self.table(state)
+
+    def _named(self, catalog: str, column: str, state: str) -> str:
+        query = f"SELECT {column} FROM \"{self.schema}\".{catalog} WHERE state = '{state}'"
+        ((name,),) = asked(self.dsn, query)
         return f'"{self.schema}"."{name}"'
 
-    def begin(self) -> str:
-        """Have rows of every key in the tables; which table it is."""
+    def begin(self) -> None:
+        """Have rows of every key in the tables, and gates."""
         self.more()
-        catalog = f"to_regclass('\"{self.schema}\".mainstay_state_tables')"
-        await_until(lambda: asked(self.dsn, f"SELECT {catalog}") != [(None,)], "there are tables")
+        names = "mainstay_state_viewed" if self.is_versioned else "mainstay_state_tables"
+        there = f"SELECT to_regclass('\"{self.schema}\".{names}')"
+        await_until(lambda: asked(self.dsn, there) != [(None,)], "there are tables")
+        some = f'SELECT 1 FROM "{self.schema}".{names}'
+        await_until(lambda: asked(self.dsn, some), "there is something to read")
         self.check()
-        return self.table()
+        install(self.dsn, self.schema, self.table(), is_versioned=self.is_versioned)
 
     def check(self) -> None:
-        """Nothing is lost and nothing doubled: in the tables, and in what the sink has."""
-        total = f"SELECT coalesce(sum(value_n), 0) FROM {self.table()}"
-        await_until(lambda: asked(self.dsn, total)[0][0] >= self.given, "all rows are applied")
-        rows = asked(self.dsn, f"SELECT key, value_n, value_last FROM {self.table()}")
+        """Nothing is lost and nothing doubled: in what others read, and in what the sink has."""
+        await_until(lambda: self._seen() >= self.given, "all rows are applied")
+        rows = asked(self.dsn, f"SELECT key, value_n, value_last FROM {self.shown()}")
         assert sorted(rows) == reference(self.given)
-        parts = asked(self.dsn, f"SELECT value FROM {self.table('ids')}")
+        parts = asked(self.dsn, f"SELECT value FROM {self.shown('ids')}")
         assert Counter(id for (ids,) in parts for id in ids) == Counter(range(self.given))
         await_until(lambda: self.shelf.ids().total() >= self.given, "all rows are in the sink")
         assert self.shelf.ids() == Counter(range(self.given))
         assert self.job.status == "running"
+
+    def _seen(self) -> int:
+        """How many rows are in what others read. One statement sees both states as they were at
+        one moment: whichever it was, they have the same rows, and every key once."""
+        query = f"""
+        SELECT (SELECT coalesce(sum(value_n), 0) FROM {self.shown()}),
+               (SELECT count(*) - count(DISTINCT key) FROM {self.shown()}),
+               (SELECT coalesce(sum(jsonb_array_length(value)), 0) FROM {self.shown("ids")})
+        """
+        ((rows, keys_twice, ids),) = asked(self.dsn, query)
+        assert (keys_twice, ids) == (0, rows)
+        return int(rows)
 
     def finish(self) -> None:
         self.source.tell(self.given, is_end=True)
@@ -155,10 +200,10 @@ def crash_at(
     server: PostgresServer, dsn: str, folder: Path, protocol: str, rounds: Sequence[tuple[str, str]]
 ) -> None:
     counted = CountedJob(dsn, folder, protocol)
-    table = counted.begin()
-    install(dsn, counted.schema, table)
+    counted.begin()
+    crashing = Crashing(server, dsn, counted.schema, counted.table())
     for point, moment in rounds:
-        crash(server, dsn, table, point, moment, counted.more)
+        crashing.crash(point, moment, counted.more)
         counted.check()
     counted.finish()
 
@@ -167,19 +212,25 @@ def crash_at(
 def test_a_server_that_crashes_inside_a_statement_loses_and_doubles_nothing(
     server: PostgresServer, dsn: str, tmp_path: Path, protocol: str
 ) -> None:
-    rounds = [(point, "inside") for point in POINTS[protocol] if point in ("read", "apply")]
-    crash_at(server, dsn, tmp_path, protocol, [*rounds, ("commit", "after")])
+    crash_at(server, dsn, tmp_path, protocol, SOME[protocol])
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(("protocol", "point"), ALL)
+def test_a_server_that_crashes_at_a_point_again_and_again_loses_and_doubles_nothing(
+    server: PostgresServer, dsn: str, tmp_path: Path, protocol: str, point: str
+) -> None:
+    moments = (MOMENTS * ROUNDS)[:ROUNDS]
+    crash_at(server, dsn, tmp_path, protocol, [(point, moment) for moment in moments])
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_server_that_crashes_at_every_point_loses_and_doubles_nothing(
+def test_a_server_that_crashes_at_one_point_after_the_other_loses_and_doubles_nothing(
     server: PostgresServer, dsn: str, tmp_path: Path, protocol: str
 ) -> None:
     rounds = [(point, moment) for point in POINTS[protocol] for moment in MOMENTS]
-    chance = random.Random(7)
-    chance.shuffle(rounds)
-    rounds += chance.choices(rounds, k=max(0, ROUNDS - len(rounds)))
+    random.Random(7).shuffle(rounds)
     crash_at(server, dsn, tmp_path, protocol, rounds)
 
 
@@ -192,15 +243,16 @@ def test_a_server_that_is_away_for_a_minute_is_waited_for(
     counted.begin()
     server.stop("immediate")
     try:
-        counted.more()
+        before = complete_epochs(counted.job)
+        await_until(lambda: complete_epochs(counted.job) > before, "epochs go on without it")
+        counted.more()  # rows that have to be read, and that later epochs wait behind
         problem = await_until(counted.job.problems, "the job says what it waits for")[0]
         assert "cannot reach the database of its state" in str(problem)
-        before = complete_epochs(counted.job)
         threading.Event().wait(AWAY_S)  # this long, whatever happens meanwhile
         assert counted.job.status == "running"
         assert counted.job.problems()
-        assert complete_epochs(counted.job) > before
     finally:
         server.start()
     counted.check()
     counted.finish()
+    assert "failed" not in {each.status for each in counted.job.snapshots()}

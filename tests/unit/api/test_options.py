@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from mainstay.runtime.options import RestartOptions, SnapshotOptions
         (0, 0.0),
         (0.25, 0.25),
         (3, 3.0),
+        (timedelta(minutes=5), 300.0),
     ],
 )
 def test_a_duration_is_a_number_with_a_unit_or_seconds(text: Any, expected: float) -> None:
@@ -37,15 +39,17 @@ def test_a_duration_is_a_number_with_a_unit_or_seconds(text: Any, expected: floa
 
 
 @pytest.mark.parametrize(
-    "text", ["", "s", "10", "ten seconds", "1 fortnight", "-1s", "1s 5ms", None, True, [], "1e3 s"]
+    "text", ["", "s", "10", "ten seconds", "1 fortnight", "1s 5ms", None, True, [], "1e3 s"]
 )
 def test_anything_else_is_no_duration_and_shows_how_to_write_one(text: Any) -> None:
     with pytest.raises(GraphError, match=r'every=.*"500ms", "10s", "5 min" or "7 days"'):
         seconds(text, "every")
 
 
-@pytest.mark.parametrize("number", [-1, -0.001, float("nan"), float("inf")])
-def test_a_duration_is_finite_and_not_negative(number: float) -> None:
+@pytest.mark.parametrize(
+    "number", [-1, -0.001, float("nan"), float("inf"), "-1s", timedelta(seconds=-1)]
+)
+def test_a_duration_is_finite_and_not_negative(number: Any) -> None:
     with pytest.raises(GraphError, match=r"pause=.*zero or more"):
         seconds(number, "pause")
 

@@ -72,6 +72,15 @@ def test_a_mistake_in_the_program_is_refused_with_the_remedy(use: Any, said: str
         use(stream())
 
 
+@pytest.mark.parametrize(
+    "name", ["apply_in_pandas_with_state", "match", "reduce", "transform_with_state"]
+)
+def test_what_goes_by_key_says_so_on_a_stream_without_one(name: str) -> None:
+    said = rf"a Stream has no '{name}'\. It goes by key: call key_by\(\.\.\.\) first\."
+    with pytest.raises(AttributeError, match=said):
+        getattr(stream(), name)
+
+
 @pytest.mark.parametrize("kind", [Give, Yield])
 @pytest.mark.parametrize(
     ("give", "said"),
@@ -195,7 +204,8 @@ def test_a_reducing_state_with_type_and_function_swapped_says_their_order() -> N
 
 
 def test_a_state_with_an_argument_too_many_names_itself_and_what_it_takes() -> None:
-    said = r"^ValueState\(\) was given 2 arguments .* takes value_type, and by name ttl, migrate\.$"
+    takes = r"takes value_type, and by name ttl, migrate, queryable\.$"
+    said = rf"^ValueState\(\) was given 2 arguments .* {takes}"
     with pytest.raises(TypeError, match=said):
         ms.ValueState("long", "int")  # type: ignore[misc]
 

@@ -63,10 +63,10 @@ def test_spark_is_not_started_for_a_job_that_has_nothing_to_do(
 ) -> None:
     start = pytest.importorskip("mainstay.spark.launch.start")
 
-    def refuse(workers: int) -> Any:
+    def refuse(workers: int, master: str | None) -> Any:
         raise AssertionError("Spark was started")
 
-    monkeypatch.setattr(start, "local_session", refuse)
+    monkeypatch.setattr(start, "own_session", refuse)
     monkeypatch.setattr(start, "is_spark_running", lambda: False)
     run(tmp_path / "done")
     job = program(tmp_path / "done", Rows("n long", ROWS), restore="latest").start("job")

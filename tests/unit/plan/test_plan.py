@@ -230,8 +230,8 @@ def test_explain_prints_the_three_graphs() -> None:
           kept: filter -> k string, n long
               reads in by forward
           told: connect -> k string, n long
-              reads kept by hash(k)
-              reads rules by broadcast
+              reads kept by hash(k) as left
+              reads rules by broadcast as right
           sum: process -> k string, n long
               state total: reducing(long)
               reads told by hash(k, n)

@@ -32,3 +32,8 @@ def test_a_watermark_is_shown_to_the_second(time_us: int, expected: str) -> None
 
 def test_no_watermark_is_nothing() -> None:
     assert "UTC" not in shown(None)
+
+
+def test_the_table_has_the_timers_of_a_task() -> None:
+    metrics = TaskMetricsByTask({("f", 0): TaskMetrics(timers={"f": (1_200, 3), "g": (0, 1)})})
+    assert "1,200, 4 fired" in repr(metrics)

@@ -12,8 +12,20 @@ import pytest
 
 import mainstay as ms
 from mainstay.errors import GraphError
+from mainstay.runtime.connector import Split
 from mainstay.runtime.messages import Attempt, ChannelId, Data, TimeMark
-from mainstay.runtime.watermarks import EVERY_S, GateClock, SourceClock, SplitClock, WatermarkSpec
+from mainstay.runtime.operators.source import ReadingSplit
+from mainstay.runtime.operators.told import ToldTime
+from mainstay.runtime.own_states import TOLD
+from mainstay.runtime.watermarks import (
+    EVERY_S,
+    LAST,
+    GateClock,
+    SourceClock,
+    SplitClock,
+    WatermarkSpec,
+)
+from mainstay.state.operator import OperatorList
 from mainstay.testing import rows, run
 from mainstay.transport.codec import decode, encode
 
@@ -37,6 +49,31 @@ def test_a_source_is_as_far_as_its_slowest_split() -> None:
     slow.saw(batch(50), 0)
     assert clock.next([fast, slow], 2.0) is None, "time does not go back"
     assert clock.next([fast], 3.0) == TimeMark(490), "a finished split holds nobody back"
+
+
+def test_a_split_that_ended_before_the_next_watermark_moves_event_time() -> None:
+    clock, first, second = SourceClock(WatermarkSpec(0, 0)), SplitClock(), SplitClock()
+    assert clock.next([], 0.0) == TimeMark(None, is_idle=True), "no split so far"
+    first.saw(batch(100), 0)
+    clock.ended(first)
+    assert clock.next([], 0.1) == TimeMark(100), "it is not idle, so that others come as far"
+    assert clock.next([], 1.0) == TimeMark(100, is_idle=True)
+    assert clock.next([second], 2.0) == TimeMark(100), "one that is being read may be older"
+    second.saw(batch(90), 0)
+    clock.ended(second)
+    assert clock.next([], 3.0) == TimeMark(100, is_idle=True), "time does not go back"
+
+
+def test_a_split_that_ended_is_not_told_while_another_is_read() -> None:
+    clock, first, second = SourceClock(WatermarkSpec(0, 0)), SplitClock(), SplitClock()
+    first.saw(batch(100), 0)
+    clock.ended(first)
+    second.saw(batch(50), 0)
+    assert clock.next([second], 0.0) == TimeMark(50)
+    assert clock.kept(has_splits=True) == TimeMark(50)
+    clock.ended(second)
+    assert clock.kept(has_splits=False) == TimeMark(100), "a restored source would not know it"
+    assert clock.next([], 1.0) == TimeMark(100)
 
 
 def test_watermarks_are_not_made_for_every_batch() -> None:
@@ -97,6 +134,64 @@ def test_a_source_that_is_idle_no_more_says_so_at_once() -> None:
     assert clock.next([], EVERY_S / 2) is None, "to be idle again is not urgent"
 
 
+# ---------------------------------------------------------------- sources that are restored
+
+
+class Told:
+    """What is needed of an operator's context."""
+
+    def __init__(self, *marks: tuple[int | None, bool]) -> None:
+        self.lists = {TOLD.name: OperatorList(TOLD)}
+        self.lists[TOLD.name].update(marks)
+
+
+RESTORED = {
+    "nothing": ([], None),
+    "the earliest": ([(30, False), (20, False)], 20),
+    "one that has told nothing yet": ([(30, False), (None, False)], None),
+    "one that is idle": ([(30, False), (20, True), (None, True)], 30),
+    "all are idle": ([(30, True), (20, True), (None, True)], 30),
+    "idle and never told": ([(None, True)], None),
+}
+
+
+@pytest.mark.parametrize(("marks", "expected"), RESTORED.values(), ids=RESTORED)
+def test_a_restored_source_is_where_all_of_its_subtasks_were(marks: Any, expected: Any) -> None:
+    assert ToldTime(Told(*marks)).restored_us == expected  # type: ignore[arg-type]
+
+
+def test_a_restored_source_tells_at_once_what_it_had_told() -> None:
+    """Even if it is quiet: what was due by then may be half done."""
+    clock, split = SourceClock(WatermarkSpec(0, 0)), SplitClock()
+    clock.restore(90)
+    assert clock.told == TimeMark(90)
+    assert clock.next([split], 0.0) == TimeMark(90)
+    split.saw(batch(50), 0)
+    assert clock.next([split], 1.0) is None, "time does not go back"
+    split.saw(batch(100), 0)
+    assert clock.next([split], 2.0) == TimeMark(100)
+    assert clock.told == TimeMark(100)
+
+
+def test_a_restored_source_without_a_split_tells_it_too() -> None:
+    clock = SourceClock(WatermarkSpec(0, 0))
+    clock.restore(90)
+    assert clock.next([], 0.0) == TimeMark(90, is_idle=True)
+
+
+def test_a_split_knows_its_newest_row_after_a_restore() -> None:
+    reading = ReadingSplit(Split("a", 1), time=SplitClock(70, 60))
+    restored = ReadingSplit.from_unit(reading.to_unit())
+    assert (restored.time.newest_us, restored.time.promised_us) == (70, 60)
+
+
+def test_a_split_of_an_older_snapshot_has_no_time_yet() -> None:
+    old = '{"id": "a", "data": 1, "offset": 3, "skip": 2}'
+    restored = ReadingSplit.from_unit(old)
+    assert restored.time.newest_us is None
+    assert restored.to_unit() == old
+
+
 # ---------------------------------------------------------------- gates
 
 
@@ -116,6 +211,16 @@ def test_a_task_is_idle_when_all_its_channels_are() -> None:
     clock.on_watermark(0, TimeMark(10, is_idle=True))
     assert clock.on_watermark(1, TimeMark(None, is_idle=True)) == TimeMark(10, is_idle=True)
     assert clock.on_watermark(1, TimeMark(12)) == TimeMark(12)
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_which_channel_turns_idle_first_makes_no_difference(order: tuple[int, int]) -> None:
+    gate, times = GateClock(2), (10, 20)
+    for channel in (0, 1):
+        gate.on_watermark(channel, TimeMark(times[channel]))
+    for channel in order:
+        gate.on_watermark(channel, TimeMark(times[channel], is_idle=True))
+    assert gate.current == TimeMark(20, is_idle=True)
 
 
 def test_an_end_says_nothing_where_nobody_makes_watermarks() -> None:
@@ -287,3 +392,44 @@ def test_the_column_must_hold_time() -> None:
         env.source(source, uid="in", watermark=ms.Watermark("when"))
     with pytest.raises(GraphError, match="delay='soon' is no duration"):
         ms.Watermark("at", delay="soon")
+
+
+def test_a_reader_may_say_that_its_split_is_idle() -> None:
+    clock, split = SourceClock(WatermarkSpec(0, 0)), SplitClock()
+    split.promised_us = 5
+    assert clock.next([split], 0.0) == TimeMark(5)
+    split.is_idle = True
+    assert clock.next([split], 1.0) == TimeMark(5, is_idle=True)
+    split.is_idle = False
+    assert clock.next([split], 1.0) == TimeMark(5)
+
+
+def test_where_rows_say_nothing_of_event_time_promises_do_at_once() -> None:
+    clock, split = SourceClock(WatermarkSpec(0, 0, every_s=0.0, from_rows=False)), SplitClock()
+    split.newest_us = 50
+    assert clock.next([split], 0.0) is None
+    split.promised_us = 5
+    assert clock.next([split], 0.0) == TimeMark(5)
+    split.promised_us = 6
+    assert clock.next([split], 0.0) == TimeMark(6)
+    assert clock.deadline([split], 0.0) is None
+
+
+def test_event_time_is_not_at_its_end_while_an_idle_channel_may_still_have_rows() -> None:
+    clock = GateClock(2)
+    clock.on_watermark(0, TimeMark(10))
+    clock.on_watermark(1, TimeMark(5, is_idle=True))
+    assert clock.current == TimeMark(10)
+    assert clock.on_watermark(0, LAST) == TimeMark(10, is_idle=True)
+    assert clock.on_end(0) is None
+    assert clock.on_watermark(1, TimeMark(20)) == TimeMark(20)
+    assert clock.on_watermark(1, LAST) == LAST
+    assert clock.on_end(1) is None
+
+
+def test_a_channel_that_is_idle_and_has_told_no_time_keeps_the_end_of_time_away() -> None:
+    clock = GateClock(2)
+    clock.on_watermark(1, TimeMark(None, is_idle=True))
+    assert clock.on_watermark(0, TimeMark(10)) == TimeMark(10)
+    assert clock.on_watermark(0, LAST) == TimeMark(10, is_idle=True)
+    assert clock.on_end(1) == LAST

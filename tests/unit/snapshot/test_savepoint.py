@@ -75,7 +75,7 @@ def test_the_description_comes_back_as_it_was() -> None:
 
 def test_the_description_of_another_format_is_refused() -> None:
     data = a_savepoint().to_bytes().replace(b'"format": 2', b'"format": 9')
-    with pytest.raises(RestoreError, match=r"savepoint format 9; .* reads formats up to 3"):
+    with pytest.raises(RestoreError, match=r"savepoint format 9; .* reads formats up to 4"):
         Savepoint.from_bytes(data)
 
 

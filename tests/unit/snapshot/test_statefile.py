@@ -12,9 +12,11 @@ import pytest
 
 from mainstay.errors import DamagedFileError, ProtocolError, RestoreError
 from mainstay.snapshot import statewriter
+from mainstay.snapshot.drops import FIRST_PANE, Drop
 from mainstay.snapshot.manifest import FileRef
 from mainstay.snapshot.memory_storage import MemoryStorage
 from mainstay.snapshot.statefile import StateFile, StateTable, encode_state_file, open_state_file
+from mainstay.snapshot.statefooter import STATE_FILE_FORMAT
 from mainstay.snapshot.statewriter import StateFileWriter
 
 PATH = "state/count/a0001/s0000-a1-s0-e1.msty"
@@ -339,9 +341,9 @@ def test_another_intact_file_in_its_place_is_noticed() -> None:
 def test_a_newer_format_is_refused_by_name() -> None:
     storage, ref = store(numbers([1]))
     data = bytearray(storage.read(PATH))
-    data[-8] = 2
+    data[-8] = STATE_FILE_FORMAT + 1
     storage.write(PATH, data)
-    with pytest.raises(RestoreError, match=f"{PATH} has state file format 2"):
+    with pytest.raises(RestoreError, match=f"{PATH} has state file format {STATE_FILE_FORMAT + 1}"):
         open_state_file(storage, ref)
 
 
@@ -399,3 +401,22 @@ def test_who_reads_on_reads_no_chunk_twice() -> None:
     assert pa.concat_tables([part.table for part in parts]).equals(state.table)
     assert [start for start, _ in storage.reads] == sorted({start for start, _ in storage.reads})
     assert sum(length for _, length in storage.reads) <= ref.size_bytes
+
+
+def test_what_is_dropped_is_read_with_the_rows_of_its_key_groups() -> None:
+    drops = (Drop(FIRST_PANE, 7, 0, 127), Drop(9, 9, 0, 1))
+    storage, ref = store(replace(numbers([1, 2]), drops=drops))
+    file = open_state_file(storage, ref)
+    assert file.read("total", 0, 127).drops == drops
+    assert file.read("total", 1, 5).drops == (Drop(FIRST_PANE, 7, 1, 5), Drop(9, 9, 1, 1))
+    assert file.find("total", 5, 0).drops == (Drop(FIRST_PANE, 7, 5, 5),)
+    first, *others = file.read("total", 0, 127).in_arrays()
+    assert first.drops == drops
+    assert not any(other.drops for other in others)
+
+
+def test_a_file_without_drops_is_of_the_first_format() -> None:
+    storage, _ = store(numbers([1]))
+    assert storage.read(PATH)[-8] == 1
+    storage, _ = store(replace(numbers([1]), drops=(Drop(1, 2, 0, 127),)))
+    assert storage.read(PATH)[-8] == STATE_FILE_FORMAT

@@ -14,8 +14,8 @@ from mainstay.state.declaration import (
     OperatorListState,
     ReducingState,
     ValueState,
-    declarations_of,
 )
+from mainstay.state.declared_states import declarations_of
 
 
 class Base:
@@ -89,8 +89,26 @@ def test_a_function_without_states_has_none():
 
 
 def test_a_setting_that_does_nothing_is_refused():
-    with pytest.raises(KeywordError, match="queryable"):
-        ReducingState("long", operator.add, queryable=True)  # type: ignore[call-arg]
+    with pytest.raises(KeywordError, match="shiny"):
+        ReducingState("long", operator.add, shiny=True)  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        lambda **setting: ValueState("long", **setting),
+        lambda **setting: ListState("long", **setting),
+        lambda **setting: MapState("string", "long", **setting),
+        lambda **setting: ReducingState("long", operator.add, **setting),
+    ],
+)
+def test_a_state_is_queryable_unless_it_says_that_it_is_not(declared):
+    assert declared().info().queryable
+    hidden = declared(queryable=False)
+    assert not hidden.info().queryable
+    assert "queryable=False" in repr(hidden)
+    with pytest.raises(GraphError, match="queryable='no' must be True or False"):
+        declared(queryable="no")
 
 
 def test_what_a_declaration_says_is_in_its_info():

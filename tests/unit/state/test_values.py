@@ -307,3 +307,13 @@ def test_a_value_type_is_shipped_by_its_name(ddl):
 def test_a_column_in_chunks_is_read_as_one():
     column = pa.chunked_array([pa.array([1.5, None]), pa.array([2.5])])
     assert ValueType.of("double").from_array(column) == [1.5, None, 2.5]
+
+
+def test_rows_of_plain_values_are_read_from_a_column_as_they_were_kept() -> None:
+    rows = ValueType.of("array<struct<a:long,b:string,c:decimal(9,2),d:boolean,e:binary>>")
+    given = [[(1, "x", Decimal("1.20"), True, b"z"), None, (None,) * 5], [], None]
+    kept = [None if each is None else rows.freeze(each) for each in given]
+    read = rows.from_array(rows.to_array(kept))
+    assert read == kept
+    assert [type(each) for each in read] == [type(each) for each in kept]
+    assert type(read[0][0]) is type(kept[0][0])

@@ -106,8 +106,8 @@ def test_a_source_that_was_missed_says_which_inputs_there_were() -> None:
 def test_what_is_no_source_is_refused_also_where_it_would_be_replaced() -> None:
     with pytest.raises(GraphError, match=r"needs a source, not the class Files"):
         run(job_of(lambda: Files), inputs={"orders": orders()})
-    with pytest.raises(GraphError, match=r"'orders' is a list; give it as rows"):
-        run(job_of(orders), inputs={"orders": [("alice", 5)]})  # type: ignore[dict-item]
+    with pytest.raises(GraphError, match=r"'orders' is a str; give it as a list, or as rows"):
+        run(job_of(orders), inputs={"orders": "orders"})  # type: ignore[dict-item]
 
 
 def test_the_watermark_of_a_source_is_that_of_its_replacement() -> None:

@@ -113,8 +113,8 @@ def test_a_commit_of_unknown_outcome_is_looked_up() -> None:
 
 
 def test_a_log_of_a_newer_format_is_refused(written: Written) -> None:
-    written.storage.write(f"ingest/{UID}/log/{0:010d}", json.dumps({"format": 2}).encode())
-    with pytest.raises(SourceError, match="format 2"):
+    written.storage.write(f"ingest/{UID}/log/{0:010d}", json.dumps({"format": 3}).encode())
+    with pytest.raises(SourceError, match="format 3"):
         written.log.slot(0)
 
 
@@ -193,6 +193,22 @@ def test_a_dataframe_is_refused_where_there_is_no_spark() -> None:
 def test_what_is_no_dataframe_is_refused() -> None:
     with pytest.raises(GraphError, match="needs a DataFrame"):
         ms.Environment().from_dataframe([1, 2], uid=UID)
+
+
+@pytest.mark.parametrize("is_streaming", [False, True])
+def test_a_dataframe_in_a_job_with_several_drivers_is_refused_before_anything_is_started(
+    tmp_path: Path, is_streaming: bool
+) -> None:
+    df = Frame("n long")
+    df.isStreaming = is_streaming
+    place = tmp_path / "snapshots"
+    env = ms.Environment(snapshots=ms.Snapshots(place), ha=ms.HighAvailability())
+    env.from_dataframe(df, uid=UID).sink(ms.connectors.Memory(), uid="out")
+    with pytest.raises(
+        GraphError, match=rf"the DataFrames of \['{UID}'\] .* no other driver .* leave out ha="
+    ):
+        env.start("numbers")
+    assert not place.exists()
 
 
 def test_a_program_with_a_dataframe_is_tested_with_rows() -> None:

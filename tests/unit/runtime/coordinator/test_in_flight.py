@@ -18,7 +18,7 @@ from mainstay.runtime.coordinator.recovery import plan_restore
 from mainstay.runtime.coordinator.savepoint_writing import pieces_of, savepoint_of
 from mainstay.runtime.deployment import InFlight
 from mainstay.runtime.edge_names import EdgeName, edge_name
-from mainstay.runtime.feedback_log import bytes_of
+from mainstay.runtime.feedback_log import bytes_of, rows_of
 from mainstay.runtime.options import JobOptions, RestoreOptions, SnapshotOptions
 from mainstay.runtime.own_states import INCOMING
 from mainstay.runtime.spec import Broadcast, Forward, HashByKey, JobSpec, Rebalance, Tuning
@@ -124,6 +124,72 @@ def test_a_name_is_read_back_and_so_is_one_of_an_older_version() -> None:
 
 
 # ---------------------------------------------------------------- who takes them
+
+
+class Divided(ms.KeyedProcess):
+    """Rows go to either of two outputs."""
+
+    odd = ms.SideOutput(ROW)
+
+    def process(self, row: Any, ctx: Any) -> Any:
+        if row.id % 2:
+            return self.odd.emit(tuple(row))
+        return tuple(row)
+
+
+class Rejoined(ms.CoKeyedProcess):
+    def process_left(self, row: Any, ctx: Any) -> Any:
+        return row
+
+    process_right = process_left
+
+
+def divided(rows: Any) -> Any:
+    """What is in flight from a side goes to another input than what is from the main output."""
+    even = rows.key_by("id").process(Divided(), ROW, uid="divided")
+    both = even.key_by("key").connect(even.side("odd").key_by("key"))
+    joined = both.process(Rejoined(), ROW, uid="joined")
+    return joined.key_by("key").process(Seen(), ROW, uid="s")
+
+
+def test_the_rows_of_a_side_go_to_the_input_that_reads_it() -> None:
+    job = planned(divided)
+    units = taken(epoch_of(divided), job)["joined"]
+    sides = {edge_name(unit.edge).side: unit.port for unit in units}
+    assert sides == {"": 0, "odd": 1}, "the epoch holds rows of both"
+    for unit in units:
+        numbers = [row["id"] % 2 for batch in rows_of(unit.rows) for row in batch.to_pylist()]
+        assert set(numbers) == {unit.port}
+
+
+def swapped(rows: Any) -> Any:
+    """The same, with the inputs in the other order."""
+    even = rows.key_by("id").process(Divided(), ROW, uid="divided")
+    both = even.side("odd").key_by("key").connect(even.key_by("key"))
+    joined = both.process(Rejoined(), ROW, uid="joined")
+    return joined.key_by("key").process(Seen(), ROW, uid="s")
+
+
+def test_rows_follow_their_sender_to_the_input_that_it_feeds_now() -> None:
+    units = taken(epoch_of(divided), planned(swapped))["joined"]
+    assert {edge_name(unit.edge).side: unit.port for unit in units} == {"": 1, "odd": 0}
+
+
+def test_a_side_that_comes_or_goes_needs_no_word() -> None:
+    def plain(rows: Any) -> Any:
+        return rows.key_by("key").process(Seen(), ROW, uid="s")
+
+    def with_a_side(rows: Any) -> Any:
+        class SeenAndTold(Seen):
+            told = ms.SideOutput("id long")
+
+        seen = rows.key_by("key").process(SeenAndTold(), ROW, uid="s")
+        seen.side("told").sink(ms.connectors.Memory(), uid="told")
+        return seen
+
+    for before, after in ((plain, with_a_side), (with_a_side, plain)):
+        report = plan_restore(epoch_of(before), planned(after), frozenset()).report
+        assert not any("s.ids" in line and "dropped" in line for line in report), report
 
 
 def test_every_mode_and_parallelism_takes_them() -> None:

@@ -161,10 +161,10 @@ def test_another_max_parallelism_is_refused_with_the_right_one() -> None:
     with pytest.raises(RestoreError) as refused:
         plan(manifest(job()), job(max_parallelism=256))
     assert str(refused.value) == (
-        "epoch 7 was written with max_parallelism=128, the job asks for 256. Keys are bound to "
-        "their key-groups for the life of the state: set max_parallelism=128, or rewrite the state "
-        "with mainstay.spark.rebucket(spark, source, target, max_parallelism=256) and start from "
-        "the target."
+        "operator 'count': epoch 7 was written with max_parallelism=128, the job asks for 256. "
+        "Keys are bound to their key-groups for the life of the state: set max_parallelism=128, or "
+        "rewrite the state with mainstay.spark.rebucket(spark, source, target, "
+        "max_parallelism=256) and start from the target."
     )
 
 

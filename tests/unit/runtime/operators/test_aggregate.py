@@ -11,7 +11,7 @@ import pytest
 import mainstay as ms
 from mainstay.errors import StateTypeError
 from mainstay.runtime.messages import Epoch
-from mainstay.runtime.operators import aggregate
+from mainstay.runtime.operators import gathering
 from mainstay.runtime.operators.aggregate import PASSED_ON
 from mainstay.runtime.operators.base import OperatorContext
 from mainstay.runtime.row_context import ProcessContext
@@ -75,10 +75,10 @@ def test_under_load_rows_are_held_back_for_a_while_and_no_longer() -> None:
     job = Opened()
     combine = job.operators["combine"]
     combine.process(orders((1, 10)), 0)
-    job.clock.advance(aggregate.LINGER_S * 0.9)
+    job.clock.advance(gathering.LINGER_S * 0.9)
     combine.process(orders((1, 30)), 0)
     assert not combine.flush(idle=False)
-    job.clock.advance(aggregate.LINGER_S * 0.11)
+    job.clock.advance(gathering.LINGER_S * 0.11)
     assert combine.flush(idle=False)
     assert job.rows("combine") == [(1, 40, 2)]
 
@@ -97,7 +97,7 @@ def test_nothing_is_held_back_at_a_marker_or_at_the_end(name: str, end: str) -> 
 
 
 def test_enough_rows_go_on_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(aggregate, "GATHERED_ROWS", 3)
+    monkeypatch.setattr(gathering, "GATHERED_ROWS", 3)
     job = Opened()
     job.operators["combine"].process(orders((1, 1), (1, 2)), 0)
     assert job.rows("combine") == []

@@ -18,6 +18,8 @@ from mainstay.runtime.operators.sink import MAX_BEHIND, SinkOperator
 from mainstay.runtime.own_states import HANDLES
 from mainstay.runtime.retry import LONGEST_S, SLOW_S
 from mainstay.runtime.row_context import ProcessContext
+from mainstay.state.declaration import OperatorListState
+from mainstay.state.declared_states import declarations_of
 from mainstay.state.operator import OperatorList
 
 
@@ -624,3 +626,67 @@ def test_what_was_put_off_and_can_never_be_done_fails_the_worker(
     slow.write(1)
     slow.world.background.drain()
     assert slow.failures == [error]
+
+
+# ---------------------------------------------------------------- states of its own
+
+
+class Tallying(Target):
+    """Counts rows in state of its own: in its writer, or where it must not."""
+
+    tally = OperatorListState("long")
+
+    def __init__(self, *, late: bool = False) -> None:
+        super().__init__()
+        self.writer = TallyingWriter(self, late)
+
+
+class TallyingWriter(Writer):
+    def __init__(self, sink: Tallying, late: bool) -> None:
+        super().__init__()
+        self.sink = sink
+        self.late = late
+
+    def write(self, batch: pa.RecordBatch) -> Any:
+        def work() -> None:
+            self.sink.tally.update([sum(self.sink.tally.get()) + batch.num_rows])
+
+        return work if self.late else work()
+
+
+def tallied(world: Any, target: Tallying, before: Sequence[int] = ()) -> tuple[Any, OperatorList]:
+    info = declarations_of(target)[0]
+    kept, failures = OperatorList(info), list[Exception]()
+    kept.update(before)
+    operator = SinkOperator(target)
+    operator.open(
+        OperatorContext(
+            "out",
+            3,
+            4,
+            7,
+            "lineage",
+            world.clock,
+            world.background,
+            failures.append,
+            ProcessContext("out", 3, 4),
+            lists={HANDLES.name: OperatorList(HANDLES), info.name: kept},
+        )
+    )
+    operator.process(pa.record_batch([pa.array([1, 2, 3])], names=["n"]), 0)
+    world.background.drain()
+    return failures, kept
+
+
+def test_a_writer_goes_on_with_the_state_of_its_sink(world: Any) -> None:
+    failures, kept = tallied(world, Tallying(), before=[4, 5])
+    assert kept.copy_units() == [12]
+    assert failures == []
+
+
+def test_what_a_writer_defers_may_not_use_the_state(world: Any) -> None:
+    failures, kept = tallied(world, Tallying(late=True), before=[4, 5])
+    assert kept.copy_units() == [4, 5]
+    assert str(failures[0]).startswith(
+        "state 'tally' of sink 'out' was used in a call that runs in the background"
+    )

@@ -503,3 +503,95 @@ def test_each_wait_of_a_reader_is_counted_from_its_own_beginning(world: Any) -> 
     subject.operator.poll(100)
     assert subject.operator.problem(world.clock.monotonic()) is None
     assert subject.operator.problem(world.clock.monotonic() + SLOW_S) is not None
+
+
+# ---------------------------------------------------------------- what readers remember
+
+
+class Remembering(Source):
+    """Its reader remembers what it has given, in a dictionary that it goes on with."""
+
+    schema = SCHEMA
+
+    def __init__(self, *, may_block: bool = False) -> None:
+        self.may_block = may_block
+
+    def plan(self, seen: frozenset[str]) -> Sequence[Split]:
+        return []
+
+    def read(self, split: Split, offset: Any) -> SplitReader:
+        return RememberingReader(offset or {"at": 0, "seen": {}})
+
+
+class RememberingReader(SplitReader):
+    """Gives each number of a poll with how often its like was given before."""
+
+    def __init__(self, known: dict[str, Any]) -> None:
+        self.known = known
+
+    def poll(self, max_rows: int) -> Polled:
+        known, given = self.known, []
+        for number in range(known["at"], known["at"] + 4):
+            name = str(number % 3)
+            known["seen"][name] = known["seen"].get(name, 0) + 1
+            given.append(known["seen"][name])
+        known["at"] += 4
+        return Polled(rows_of(given), known, finished=known["at"] >= 20)
+
+
+@pytest.mark.parametrize("may_block", [False, True])
+@pytest.mark.parametrize("taken", range(1, 9))
+def test_what_a_reader_remembers_is_what_it_knew_at_the_offset(
+    world: Any, taken: int, may_block: bool
+) -> None:
+    whole = Subject(world, Remembering())
+    whole.assign(Split("a"))
+    subject = Subject(world, Remembering(may_block=may_block))
+    subject.assign(Split("a"))
+    while len(subject.emitted) < taken:
+        subject.operator.poll(1)
+        world.background.drain()
+    restored = Subject(world, Remembering(), subject.snapshot())
+    restored.assign()
+    restored.read_all()
+    assert subject.emitted + restored.emitted == whole.read_all()
+
+
+class Untold(Remembering):
+    def __init__(self, *, may_block: bool, offset: Any) -> None:
+        super().__init__(may_block=may_block)
+        self.offset = offset
+
+    def read(self, split: Split, offset: Any) -> SplitReader:
+        return UntoldReader(self.offset)
+
+
+class UntoldReader(SplitReader):
+    def __init__(self, offset: Any) -> None:
+        self.offset = offset
+
+    def poll(self, max_rows: int) -> Polled:
+        return Polled(rows_of([1]), self.offset)
+
+
+def test_an_offset_whose_keys_would_be_texts_after_a_restore_is_refused(world: Any) -> None:
+    subject = Subject(world, Untold(may_block=False, offset=[{"by": {1: 2}}]))
+    subject.assign(Split("a"))
+    with pytest.raises(SourceError, match="the key 1 of a dictionary is no text"):
+        subject.operator.poll(10)
+
+
+@pytest.mark.parametrize("may_block", [False, True])
+def test_an_offset_that_is_no_json_is_refused_with_the_split(world: Any, may_block: bool) -> None:
+    subject = Subject(world, Untold(may_block=may_block, offset={"seen": {1, 2}}))
+    subject.assign(Split("a"))
+    try:
+        subject.operator.poll(10)
+        world.background.drain()
+    except SourceError as error:
+        subject.failures.append(error)
+    (refused,) = subject.failures
+    assert (
+        "the reader of split 'a' gave the offset {'seen': {1, 2}}, which is no JSON value"
+        in str(refused)
+    )

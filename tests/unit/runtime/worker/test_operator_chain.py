@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -71,8 +72,9 @@ class Placed:
 
     keyed = expiry = None
 
-    def __init__(self, operator: Any, uid: str) -> None:
+    def __init__(self, operator: Any, uid: str, upstream: int | None) -> None:
         self.operator, self.uid = operator, uid
+        self.spec = SimpleNamespace(upstream=upstream)
         self.row_context = ProcessContext(uid, 0, 1)
 
     def freeze(self, epoch: Epoch) -> Cut:
@@ -96,6 +98,7 @@ class Sent:
     """An output that notes what it is given."""
 
     slice_rows = float("inf")
+    sender = -1
 
     def __init__(self, calls: list[Any]) -> None:
         self.calls, self.has_room = calls, True
@@ -156,7 +159,10 @@ class Subject:
         if is_source:
             operators.insert(0, self.source)
         self.gate = Gate([InputChannel(CHANNEL, port=0)], lambda channel, size_bytes: None)
-        members: list[Any] = [Placed(o, getattr(o, "name", "in")) for o in operators]
+        members: list[Any] = [
+            Placed(o, getattr(o, "name", "in"), place - 1 if place else None)
+            for place, o in enumerate(operators)
+        ]
         clock, outputs = world.clock, [self.output]
         pace = Pace(clock)
         for place in range(1, len(operators)):
@@ -358,3 +364,129 @@ def test_without_room_downstream_a_watermark_makes_no_progress(world: Any) -> No
     subject.output.has_room = True
     subject.run()
     assert subject.calls == WHOLE
+
+
+# ---------------------------------------------------------------- cuts within a watermark
+
+CUT = [("out", Marker(Epoch(1))), ("a", "freeze", 1), ("b", "freeze", 1)]
+
+
+def parts_of_a(slices: int) -> list[Any]:
+    """What has happened of the watermark after some slices, while the first operator has it."""
+    return WHOLE[: 3 * slices]
+
+
+@pytest.mark.parametrize("slices", [1, 2, 3])
+def test_a_marker_passes_a_watermark_whose_operator_may_be_cut(world: Any, slices: int) -> None:
+    subject = Subject(world)
+    subject.first.may_be_cut = True
+    subject.feed(TimeMark(7))
+    for _ in range(slices):
+        subject.step()
+    subject.feed(Marker(Epoch(1)))
+    assert subject.step() == CUT
+    subject.run()
+    assert subject.calls == [*parts_of_a(slices), *CUT, *WHOLE[3 * slices :]]
+
+
+def test_a_marker_waits_where_the_watermark_is_with_another_operator(world: Any) -> None:
+    subject = Subject(world)
+    subject.first.may_be_cut = True
+    subject.feed(TimeMark(7))
+    for _ in range(4):
+        subject.step()
+    assert subject.calls[-2:] == [("b", "fires", 0), ("out", [1000])]
+    subject.feed(Marker(Epoch(1)))
+    subject.run()
+    assert subject.calls == [*WHOLE, *CUT]
+
+
+@pytest.mark.parametrize("slices", [1, 2, 3])
+def test_a_cut_that_waits_for_no_marker_leaves_the_rest_of_such_a_watermark(
+    world: Any, numbers: Batch, slices: int
+) -> None:
+    subject = Subject(world)
+    subject.first.may_be_cut = True
+    subject.feed(TimeMark(7), numbers(1))
+    for _ in range(slices):
+        subject.step()
+    subject.input.on_overtake(Epoch(1))
+    assert subject.calls == [*parts_of_a(slices), *CUT]
+    subject.run()
+    through = [*parts_of_a(slices), *CUT, *WHOLE[3 * slices :]]
+    assert subject.calls[: len(through)] == through
+    assert subject.calls[len(through)] == ("a", "rows", [1])
+
+
+def test_a_source_cuts_within_such_a_watermark(world: Any, numbers: Batch) -> None:
+    subject = Subject(world, is_source=True)
+    subject.first.may_be_cut = True
+    subject.source.times.append(TimeMark(7))
+    subject.source.batches.append(numbers(1))
+    subject.step()
+    subject.step()
+    rows = [("a", "rows", [1]), ("b", "rows", [1]), ("out", [1])]
+    subject.input.on_trigger(Epoch(1))
+    assert subject.calls == [*rows, *WHOLE[:6], CUT[0], ("in", "freeze", 1), *CUT[1:]]
+
+
+def test_a_marker_passes_the_watermarks_before_it_within_one_and_no_row_does(
+    world: Any, numbers: Batch
+) -> None:
+    subject = Subject(world)
+    subject.first.may_be_cut = True
+    subject.feed(TimeMark(7), TimeMark(8), Marker(Epoch(1)), numbers(1))
+    subject.run()
+    kinds = [call for call in subject.calls if call[1] in ("time", "freeze")]
+    assert kinds == [
+        *[("a", "freeze", 1), ("b", "freeze", 1)],
+        *[("a", "time", 7), ("b", "time", 7)],
+        *[("a", "time", 8), ("b", "time", 8)],
+    ]
+
+
+# ---------------------------------------------------------------- the wall clock
+
+
+class Ringing(Firing):
+    """Is due when a test says so."""
+
+    is_rung = False
+
+    def is_due(self) -> bool:
+        return self.is_rung
+
+    def on_clock(self) -> Iterator[None]:
+        self.is_rung = False
+        for n in range(2):
+            self.calls.append((self.name, "rings", n))
+            self.out(pa.record_batch([pa.array([2000 + n], pa.int64())], names=["n"]))
+            yield
+
+
+def test_what_is_due_by_the_clock_comes_before_new_rows_and_markers(
+    world: Any, numbers: Batch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(globals(), "Firing", Ringing)
+    subject = Subject(world)
+    subject.feed(numbers(1))
+    subject.run()
+    subject.feed(numbers(2), Marker(Epoch(1)))
+    ringing: Any = subject.first
+    ringing.is_rung = True
+    rung = [
+        *[("a", "rings", 0), ("b", "rows", [2000]), ("out", [2000])],
+        *[("a", "rings", 1), ("b", "rows", [2001]), ("out", [2001])],
+    ]
+    rows = [("a", "rows", [2]), ("b", "rows", [2]), ("out", [2])]
+    assert subject.run() == [*rung, *rows, *CUT]
+
+
+def test_nothing_rings_after_the_end_of_input(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(globals(), "Firing", Ringing)
+    subject = Subject(world)
+    subject.feed(EndOfInput())
+    subject.run()
+    ringing: Any = subject.second
+    ringing.is_rung = True
+    assert subject.run() == []

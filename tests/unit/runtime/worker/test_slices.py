@@ -73,3 +73,41 @@ def test_a_function_that_waits_gets_small_slices_although_it_computes_nothing() 
     assert size.rows == 4
     size.took(4, 0.04, 0.0)
     assert size.rows == 4
+
+
+def test_what_a_slice_costs_whatever_its_rows_makes_none_smaller() -> None:
+    """A function of whole batches: ten milliseconds for each, and a microsecond for a row."""
+    size = SliceSize(0.003, first=64, most=1024)
+    for _ in range(20):
+        cost_s = 0.010 + size.rows * 1e-6
+        size.took(size.rows, cost_s, cost_s)
+    assert size.rows == 1024
+
+
+def test_a_row_that_is_slow_by_itself_is_no_cost_of_slices() -> None:
+    size = SliceSize(0.003, first=64, most=1024)
+    for _ in range(20):
+        cost_s = size.rows * 0.005
+        size.took(size.rows, cost_s, cost_s)
+        assert size.rows <= 64
+    assert size.rows <= 2
+
+
+def test_a_cost_of_slices_that_is_gone_is_forgotten() -> None:
+    size = SliceSize(0.003, first=64, most=1024)
+    for _ in range(20):
+        size.took(size.rows, 0.050, 0.050)
+    for _ in range(20):
+        cost_s = size.rows * 0.001
+        size.took(size.rows, cost_s, cost_s)
+    assert size.rows <= 6
+
+
+def test_a_first_slice_that_was_slow_by_itself_is_got_over() -> None:
+    """What is loaded at the first call, and then ten milliseconds for any batch."""
+    size = SliceSize(0.003, first=64, most=1024)
+    size.took(64, 1.0, 1.0)
+    assert size.rows == 1
+    for _ in range(100):
+        size.took(size.rows, 0.010, 0.010)
+    assert size.rows == 1024

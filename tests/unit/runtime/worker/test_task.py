@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -18,6 +18,7 @@ from mainstay.runtime.messages import (
     Epoch,
     Marker,
 )
+from mainstay.runtime.operators.base import Operator
 from mainstay.runtime.spec import OperatorSpec, TaskSpec
 from mainstay.runtime.worker.alignment import Aligner, Tracker
 from mainstay.runtime.worker.gate import Gate, InputChannel
@@ -36,12 +37,17 @@ Batch = Callable[..., pa.RecordBatch]
 class Recorder:
     """An operator, its state and an output: everything they are asked goes into one list."""
 
+    on_port_end = Operator.on_port_end
+
     uid = "op"
     keyed = None
     max_slice_rows = None
     is_behind = False
     confirmed = None
+    timer_counts = None
     expiry: Any = None
+    on_clock = Operator.on_clock
+    may_be_cut = False
 
     def __init__(self, calls: list[Any]) -> None:
         self.calls = calls
@@ -72,6 +78,9 @@ class Recorder:
 
     def on_abort(self, epoch: Epoch) -> None:
         self.calls.append(("abort", epoch))
+
+    def before_end(self) -> Iterator[None]:
+        return iter(())
 
     def end_of_input(self) -> None:
         self.calls.append(("end of input",))
@@ -211,6 +220,28 @@ def test_a_cut_without_state_is_acknowledged_with_its_alignment_time(subject: Su
     assert (acknowledged.attempt, acknowledged.epoch) == (4, 1)
     assert (acknowledged.task, acknowledged.subtask) == ("count", 0)
     assert acknowledged.figures.alignment_s == 1.5
+
+
+def test_the_start_delay_is_from_the_trigger_to_the_first_marker(subject: Subject) -> None:
+    subject.task.on_trigger(Epoch(1), is_last=False)
+    subject.world.clock.advance(2.0)
+    subject.gate.feed(0, Marker(Epoch(1)))
+    subject.run()
+    subject.world.clock.advance(1.5)
+    subject.gate.feed(1, Marker(Epoch(1)))
+    subject.run()
+    (acknowledged,) = subject.world.told(Acknowledge)
+    assert acknowledged.figures.start_delay_s == 2.0
+
+
+def test_a_marker_that_is_faster_than_the_trigger_has_no_start_delay(subject: Subject) -> None:
+    subject.task.on_trigger(Epoch(1), is_last=False)
+    subject.world.clock.advance(2.0)
+    for channel in (0, 1):
+        subject.gate.feed(channel, Marker(Epoch(2)))
+    subject.run()
+    (acknowledged,) = subject.world.told(Acknowledge)
+    assert (acknowledged.epoch, acknowledged.figures.start_delay_s) == (2, 0.0)
 
 
 def test_alignment_time_is_zero_with_one_channel(world: Any) -> None:

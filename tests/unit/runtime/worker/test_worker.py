@@ -17,6 +17,8 @@ from mainstay.runtime.deployment import RestoredState
 from mainstay.runtime.messages import (
     AbortEpoch,
     Acknowledge,
+    Answered,
+    Ask,
     AssignSplits,
     Attempt,
     ChannelId,
@@ -542,3 +544,48 @@ def test_a_release_closes_the_functions(world: Any, job: JobSpec, start_worker: 
     run.receive(Release(ATTEMPT))
     assert run.worker.released
     assert Total.closed == ["total"]
+
+
+# ---------------------------------------------------------------- what is heard between tasks
+
+
+def heard_once(run: Any, message: Any) -> Callable[[], bool]:
+    """Brings one message, before the last task is stepped."""
+    tasks = len(run.worker.tasks)
+    calls = iter(range(tasks))
+
+    def hear() -> bool:
+        if next(calls) != tasks - 1:
+            return False
+        run.receive(message)
+        return True
+
+    return hear
+
+
+def test_a_question_is_answered_before_the_next_task_is_stepped(
+    world: Any, job: JobSpec, start_worker: Start
+) -> None:
+    run = start_worker(world, job)
+    run.settle()
+    run.worker.step(heard_once(run, Ask(ATTEMPT, 1, "totals", ("total",), (MINE[0],), 0)))
+    (answer,) = world.told(Answered)
+    assert answer.number == 1
+
+
+def test_a_worker_that_has_heard_something_between_tasks_does_not_rest(
+    world: Any, job: JobSpec, start_worker: Start
+) -> None:
+    run = start_worker(world, job)
+    run.settle()
+    assert not run.worker.step()
+    assert run.worker.step(heard_once(run, AbortEpoch(ATTEMPT, Epoch(7))))
+
+
+def test_a_worker_that_is_released_between_tasks_steps_no_other(
+    world: Any, job: JobSpec, start_worker: Start
+) -> None:
+    run = start_worker(world, job)
+    run.settle()
+    assert not run.worker.step(heard_once(run, Release(ATTEMPT)))
+    assert run.worker.released

@@ -101,6 +101,42 @@ def test_the_ledger_is_needed_until_a_base_of_a_committed_epoch_stands_for_it() 
         assert forgotten == (2 if epoch == 4 else NOTHING)
 
 
+def test_rows_of_an_epoch_stay_that_a_base_stands_for_in_part() -> None:
+    """A base between two segments of an epoch: the second was applied again after the next start,
+    because the ledger had forgotten it with the first."""
+    unapplied = Unapplied()
+    first, second = added(unapplied, "p1"), added(unapplied, "p2")
+    unapplied.cut(1)
+    unapplied.durable("p1", [])
+    unapplied.durable("p2", [])
+    unapplied.committed(1)
+    unapplied.applied(first)
+    unapplied.base_stored(unapplied.whole_epoch)
+    unapplied.applied(second)
+    for epoch in (2, 3):
+        pending = added(unapplied, f"e{epoch}")
+        unapplied.cut(epoch)
+        unapplied.durable(pending.segment, [])
+        unapplied.committed(epoch)
+        assert unapplied.forgettable(pending) < 1
+        unapplied.applied(pending)
+
+
+def test_an_epoch_is_whole_when_its_last_segment_is_applied() -> None:
+    unapplied = Unapplied()
+    assert unapplied.whole_epoch == 0
+    segments = [added(unapplied, "e1")]
+    unapplied.cut(1)
+    segments += [added(unapplied, "p1"), added(unapplied, "e2")]
+    unapplied.cut(2)
+    added(unapplied, "p2")
+    whole = []
+    for pending in segments:
+        unapplied.applied(pending)
+        whole.append(unapplied.whole_epoch)
+    assert whole == [1, 1, 2]
+
+
 # ---------------------------------------------------------------- key-groups
 
 

@@ -217,7 +217,7 @@ def test_freezing_copies_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(self: Any, slots: Any) -> Any:
         raise AssertionError("values were copied")
 
-    monkeypatch.setattr(heap_columns._Lane, "get", refuse)
+    monkeypatch.setattr(heap_columns.Lane, "get", refuse)
     (frozen,) = modelled.table.freeze()
     assert frozen.pending is changed
     assert np.count_nonzero(frozen.pending) == 1000

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +26,7 @@ from mainstay.state.backends.cached.cells import FEW, cells_of
 from mainstay.state.backends.cached.live import LiveRows
 from mainstay.state.backends.cached.rows import RowKeys, hash_of_whole
 from mainstay.state.backends.rocksdb import memory as rocksdb_memory
+from mainstay.state.backends.rocksdb.database import RocksDatabase
 from mainstay.state.backends.rocksdb.settings import RocksSettings
 from mainstay.state.declaration import ValueState
 from mainstay.state.keygroups import KeyGroupRange
@@ -249,3 +251,40 @@ def test_a_disk_that_fails_ends_the_attempt_with_a_remedy(member: Member) -> Non
     work.failed(OSError("no space left"))
     with pytest.raises(ms.errors.MainstayError, match=r"no space left.*directory="):
         keyed(member).next_work(storage)
+
+
+# ------------------------------------------------------------ closing
+
+
+class Borrowed:
+    """A database that, as the library's, cannot be closed while it is written to."""
+
+    def __init__(self, db: Any) -> None:
+        self._db = db
+        self.is_writing, self.may_go_on = threading.Event(), threading.Event()
+
+    def write(self, *given: Any) -> None:
+        self.is_writing.set()
+        assert self.may_go_on.wait(30)
+        self._db.write(*given)
+        self.is_writing.clear()
+
+    def close(self) -> None:
+        if self.is_writing.is_set():
+            raise RuntimeError("Already borrowed")
+        self._db.close()
+
+
+def test_a_database_that_is_written_to_is_closed_after_that(tmp_path: Path) -> None:
+    place = tmp_path / "database"
+    database = RocksDatabase(place, rocksdb_memory.shared_memory(RocksSettings(32 << 20)))
+    borrowed = database._db = Borrowed(database._db)
+    database._to_shut = [borrowed]
+    writer = threading.Thread(target=database.write, args=([(b"key", b"value")],))
+    writer.start()
+    assert borrowed.is_writing.wait(30)
+    database.close()
+    assert place.exists()
+    borrowed.may_go_on.set()
+    writer.join(30)
+    assert not place.exists()

@@ -1,0 +1,32 @@
+"""Plays seeds one after the other, and names the one that fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tests.simulation import noticing
+from tests.simulation.checks import check
+from tests.simulation.playing import play
+from tests.simulation.scenarios import Scenario, drawn
+
+
+def check_seeds(scenario_of: Callable[[int], Scenario], first: int, count: int) -> None:
+    """Play as many seeds, each with the backends it draws, and name the one that fails."""
+    for seed in range(first, first + count):
+        try:
+            check(play(drawn(scenario_of(seed))))
+        except Exception as error:
+            raise AssertionError(f"seed {seed}: {error}") from error
+
+
+def check_seed(scenario_of: Callable[[int], Scenario], seed: int) -> None:
+    """Play one seed as it is, and name it if it fails."""
+    try:
+        check(play(scenario_of(seed)))
+    except Exception as error:
+        raise AssertionError(f"seed {seed}: {error}") from error
+
+
+def is_noticed(scenario_of: Callable[[int], Scenario], within: int) -> bool:
+    """Whether a seed fails: a bug has been planted, and should not go unnoticed."""
+    return noticing.is_noticed(lambda seed: check(play(scenario_of(seed))), within)
