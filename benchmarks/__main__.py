@@ -1,9 +1,12 @@
-"""``python -m benchmarks [core | rocksdb | savepoints | modes | age | peers]``: measure.
+"""``python -m benchmarks [core | rocksdb | savepoints | queries | modes | age | page | …]``.
 
 ``core`` is meant when nothing is said: what the core costs, in this process. ``rocksdb`` is state
-in RocksDB beside the heap, ``savepoints`` are savepoints beside plain Parquet, ``modes`` are epochs
-under backpressure, ``age`` is a job after very many epochs. ``peers`` measures whole jobs, ours
-beside those of other systems. Reports go to ``benchmarks/results``.
+in RocksDB beside the heap, ``savepoints`` are savepoints beside plain Parquet, ``queries`` are live
+queries beside a job at full speed, ``modes`` are epochs under backpressure, ``age`` is a job after
+very many epochs, ``page`` is the page in a browser, ``windows`` are windows beside a running
+aggregation and what they leave in segments, ``timers`` are timers beside a dictionary, ``joins``
+are joins beside DuckDB. ``peers`` measures whole jobs, ours beside those of other systems, and
+``nexmark`` the queries of Nexmark beside Flink SQL. Reports go to ``benchmarks/results``.
 """
 
 from __future__ import annotations
@@ -15,12 +18,23 @@ from pathlib import Path
 from benchmarks import (
     age,
     aggregate_path,
+    distinct_path,
+    interval_join,
     modes,
+    page,
+    pane_segments,
+    patterns,
+    processors_beside_spark,
+    queries,
     record_path,
     rocksdb_state,
     savepoints,
+    sessions,
     snapshot_cost,
     state_access,
+    stateful_processor,
+    timers,
+    windows,
 )
 from benchmarks.harness import command
 from benchmarks.picture import NoPlotError
@@ -32,21 +46,40 @@ MODULES = {
     "record_path": record_path,
     "snapshot_cost": snapshot_cost,
     "aggregate_path": aggregate_path,
+    "distinct_path": distinct_path,
+    "sessions": sessions,
 }
 REPORTS = {
     "core": MODULES,
     "rocksdb": {"rocksdb_state": rocksdb_state},
     "savepoints": {"savepoints": savepoints},
+    "queries": {"queries": queries},
+    "joins": {"interval_join": interval_join},
     "modes": {"modes": modes},
     "age": {"age": age},
+    "page": {"page": page},
+    "windows": {"windows": windows, "pane_segments": pane_segments},
+    "patterns": {"patterns": patterns},
+    "timers": {"timers": timers},
+    "processors": {
+        "stateful_processor": stateful_processor,
+        "processors_beside_spark": processors_beside_spark,
+    },
 }
 """What is measured for each report, which is a file of its own."""
 TITLES = {
     "core": "the core",
     "rocksdb": "state in RocksDB",
     "savepoints": "savepoints",
+    "queries": "live queries",
+    "joins": "joins",
     "modes": "the modes",
     "age": "age",
+    "page": "the page",
+    "windows": "windows",
+    "patterns": "patterns",
+    "timers": "timers",
+    "processors": "PySpark's own functions",
 }
 SIZES = {size.name: size for size in (FULL, QUICK, TINY)}
 RESULTS = Path(__file__).parent / "results"
@@ -56,6 +89,11 @@ def main(arguments: list[str] | None = None) -> None:
     given = sys.argv[1:] if arguments is None else arguments
     if given[:1] == ["peers"]:
         command.main(given[1:])
+    elif given[:1] == ["nexmark"]:
+        # It needs DuckDB, and the other reports do not.
+        from benchmarks.nexmark import command as nexmark
+
+        nexmark.main(given[1:])
     elif given[:1] and given[0] in REPORTS:
         measure(given[0], given[1:])
     else:

@@ -18,7 +18,7 @@ import pyarrow as pa
 import mainstay as ms
 from benchmarks.bench_worker import SOURCE_UID, BenchWorker, Counting, Endless
 from benchmarks.report import Size, Table, count, median
-from mainstay.runtime.operators.aggregate import GATHERED_ROWS
+from mainstay.runtime.operators.gathering import GATHERED_ROWS
 from mainstay.runtime.spec import KeySpec
 from mainstay.runtime.worker.partition import ByKeyGroup
 from mainstay.snapshot.object_storage import open_storage

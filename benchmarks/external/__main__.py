@@ -1,7 +1,8 @@
-"""``python -m benchmarks.external [recovery | hits | growth]``: measure state in PostgreSQL.
+"""``python -m benchmarks.external [recovery | protocols | hits | growth]``: state in PostgreSQL.
 
 Each has a section of ``benchmarks/results/external.md``, which is replaced; all are meant when
-none is named. ``--quick`` measures a tenth, and keeps nothing.
+none is named. ``--divide 4`` measures a quarter of everything; ``--quick`` measures a tenth, and
+keeps nothing.
 """
 
 from __future__ import annotations
@@ -15,13 +16,19 @@ from benchmarks.external import growth, hits, recovery
 from benchmarks.report import QUICK, Size, Table, machine
 from mainstay.drive.process import settle_process
 
-PARTS = {"recovery": recovery, "hits": hits, "growth": growth}
+PARTS = {
+    "recovery": recovery.measure,
+    "protocols": recovery.measure_protocols,
+    "hits": hits.measure,
+    "growth": growth.measure,
+}
 RESULT = Path(__file__).parents[1] / "results" / "external.md"
-FULL = Size("full", 1, 3)
+REPEATS = 3
 HEAD = "# Measurements of state in PostgreSQL"
 NOTE = (
-    "The server runs on the same machine, with `fsync` off and 1 GB of buffers. *logged* is "
-    "`ms.Postgres(dsn)`. Compare within a table only: the machine has other work."
+    "The server runs on the same machine, with `fsync` off and 1 GB of buffers. *logged*, "
+    "*versioned* and *prepared* are `ms.Postgres(dsn, protocol)`. Compare within a table only: the "
+    "machine has other work."
 )
 
 
@@ -29,12 +36,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.external")
     parser.add_argument("parts", nargs="*", metavar="part", help=", ".join(PARTS))
     parser.add_argument("--quick", action="store_true", help="a tenth of everything")
+    parser.add_argument("--divide", type=int, default=1, metavar="N", help="an N-th of everything")
     chosen = parser.parse_args()
     if unknown := [part for part in chosen.parts if part not in PARTS]:
         parser.error(f"{unknown[0]!r} is none of {', '.join(PARTS)}")
     settle_process()
+    size = QUICK if chosen.quick else Size("full", chosen.divide, REPEATS)
     for part in chosen.parts or PARTS:
-        for table in PARTS[part].measure(QUICK if chosen.quick else FULL):
+        for table in PARTS[part](size):
             text = table.to_markdown()
             print(text, flush=True)
             if not chosen.quick:

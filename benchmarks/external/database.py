@@ -12,11 +12,18 @@ from unittest import mock
 import psycopg
 
 import mainstay as ms
-from mainstay.connectors.postgres.states import store, tables
+from mainstay.connectors.postgres.states import (
+    store,
+    tables,
+    unstaged,
+    version_tables,
+    versions,
+    voting,
+)
 from mainstay.state.backends.external import own_tables
 from tests.services.postgres import PostgresServer
 
-PROTOCOLS = ("logged",)
+PROTOCOLS = ("logged", "versioned", "prepared")
 SCHEMA = "bench_state"
 BUFFERS = "1GB"
 
@@ -85,11 +92,18 @@ class Spent:
     @contextmanager
     def watching(self) -> Iterator[None]:
         """Measure reads, what encoding takes, and what the statements of a segment take."""
-        calls = [
+        calls: list[tuple[Any, str, str]] = [
             (store.PostgresStore, "read", "read"),
+            (versions.VersionedPostgresStore, "read", "read"),
             (own_tables, "changes_in", "encode"),
             (tables, "as_csv", "encode"),
+            (version_tables, "as_csv", "encode"),
+            (unstaged, "array_of", "encode"),
             (store.PostgresStore, "apply", "apply"),
+            (versions.VersionedPostgresStore, "complete", "apply"),
+            (versions.VersionedPostgresStore, "fold", "apply"),
+            (voting.VotingPostgresStore, "prepare", "apply"),
+            (voting.VotingPostgresStore, "commit_vote", "apply"),
         ]
         with ExitStack() as stack:
             for owner, called, name in calls:

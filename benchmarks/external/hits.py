@@ -31,6 +31,7 @@ from benchmarks.rocksdb_state import Total
 from mainstay.connectors import Polled, Source, Split, SplitReader
 from mainstay.connectors.postgres.states.settings import SMALLEST_CACHE_BYTES
 from mainstay.snapshot.object_storage import open_storage
+from mainstay.state.backends.external.versioned import Versioned
 from tests.services.postgres import PostgresServer
 
 RATIOS = (0, 50, 90, 99)
@@ -133,7 +134,16 @@ class HitJob:
             self.worker.run_until(lambda: self.worker.rows_taken("totals") >= to)  # noqa: B023
             self._epoch()
         self._epoch()  # rows that were processed beside the last one
-        self.worker.run_until(lambda: not self.backend.not_absorbed)
+        self.worker.run_until(self._is_settled)
+
+    def _is_settled(self) -> bool:
+        """Whether the database has everything, and has folded what it folds of it."""
+        if self.backend.not_absorbed:
+            return False
+        commits = getattr(self.backend, "commits", None)
+        if not isinstance(commits, Versioned):
+            return True
+        return not commits.is_busy and commits.is_folded
 
 
 def run_once(server: PostgresServer, name: str, batch: pa.RecordBatch, size: Size) -> Run:
@@ -183,9 +193,11 @@ def measure(size: Size) -> Iterator[Table]:
         f"{count(size.of(KEYS))} keys, of which {count(size.of(HOT))} are hot; one worker, a "
         f"`process` function with a ValueState of long, an epoch every "
         f"{count(size.of(EPOCH_ROWS))} rows, a cache of {cache_bytes(size) >> 20} MiB. The time "
-        "ends when the last row is applied. *client* and *server* are the processor's time for a "
-        "row; *read*, *encode* and *apply* are what calls took by the clock, for each row of the "
-        "input, beside each other and beside the loop; *apply* has the encoding as CSV in it. "
+        "ends when the last row is applied and deltas are folded. *client* and *server* are the "
+        "processor's time for a row; *read*, *encode* and *apply* are what calls took by the clock "
+        "for each row of the input, beside each other and beside the loop; *apply* has the "
+        "encoding of rows in it, and all that a protocol does to have them seen: the pointer and "
+        "the fold of *versioned*, the commit of what was *prepared*. "
         "*of heap*: the rate beside that of the same rows on the heap, in turn with it; *CPU*: the "
         "same of the processor's time, client and server together, which other work disturbs less. "
         f"Medians of {size.repeats}.",
@@ -203,6 +215,7 @@ def _add(table: Table, server: PostgresServer, protocol: str, ratio: int, size: 
     for _ in range(size.repeats):
         ours.append(run_once(server, protocol, batch, size))
         heap.append(run_once(server, "heap", batch, size))
+        print(protocol, ratio, ours[-1], flush=True)
     of_heap = [mine.rows_per_s / other.rows_per_s for mine, other in zip(ours, heap, strict=True)]
     of_cpu = [other.client_us / mine.cpu_us for mine, other in zip(ours, heap, strict=True)]
     figures = [median([getattr(run, name) for run in ours]) for name in Run.__slots__]
