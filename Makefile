@@ -7,13 +7,13 @@ MAINSTAY_SEEDS ?= 100000
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-CODE := $(wildcard src tests benchmarks examples)
+CODE := $(wildcard src tests benchmarks examples tools deploy)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test lint format bench soak clean
+.PHONY: help demo quick test lint format package reference site bench soak clean
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
 
 # What the README installs is enough for it, and is not installed again.
 demo: ## run the demonstration
@@ -30,7 +30,7 @@ quick: lint ## lint, the unit tests and some seeds: two minutes on two cores
 	$(BIN)/python -m pytest -n 2 -m 'not soak and not spark and not services' $(QUICK)
 
 test: lint ## lint, then every test but the soak
-	$(BIN)/python -m pytest -n auto --dist loadgroup
+	$(BIN)/python -m pytest -n auto --dist loadgroup --durations=20
 
 lint: $(STAMP) ## ruff, formatting and mypy; changes nothing
 	$(BIN)/ruff check $(CODE)
@@ -41,6 +41,16 @@ format: $(STAMP) ## fix what ruff can fix, then format
 	$(BIN)/ruff check --fix-only $(CODE)
 	$(BIN)/ruff format $(CODE)
 
+# PYTHON is the one of the empty environment: make package PYTHON=/path/to/python3.12
+package: $(STAMP) ## build wheel and archive, and try the wheel in an empty environment
+	$(BIN)/python -m tests.package --python $(PYTHON)
+
+reference: $(STAMP) ## write docs/reference anew from the docstrings
+	$(BIN)/python -m tools.reference
+
+site: $(STAMP) ## the documentation as a site, in site/
+	$(BIN)/python -m tools.site
+
 # BENCH goes to the second: make bench BENCH='--only W1 --repeats 3 --exclude flink'
 bench: $(STAMP) ## the core, then ours beside the peers (their environments in .bench)
 	$(BIN)/python -m pip install --quiet -e '.[bench]'
@@ -50,10 +60,11 @@ bench: $(STAMP) ## the core, then ours beside the peers (their environments in .
 	$(BIN)/python -m benchmarks peers $(BENCH)
 
 soak: $(STAMP) ## simulate many seeds (MAINSTAY_SEEDS, 100000 by default)
+	MAINSTAY_HYPOTHESIS=search $(BIN)/python -m pytest -n auto --dist loadgroup tests/property
 	MAINSTAY_SEEDS=$(MAINSTAY_SEEDS) $(BIN)/python -m pytest -n auto --dist loadgroup -m soak
 
 clean: ## delete caches and build output; .venv stays
-	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find $(CODE) -type d -name __pycache__ -prune -exec rm -rf {} +
 
 # The stamp is touched last, so an interrupted installation is tried again.
