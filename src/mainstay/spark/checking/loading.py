@@ -90,8 +90,8 @@ def _importable(module: ModuleType, path: Path) -> Iterator[None]:
             sys.modules[module.__name__] = before
 
 
-# How a program comes by a session: by starting one, or by being given one that runs already, as in a
-# notebook. The two are refused alike, so that a file is judged the same wherever it is checked.
+# A program comes by a session by starting one, or by taking one that runs, as in a notebook.
+# Both are refused, so that a file is judged the same wherever it is checked.
 _WAYS_TO_A_SESSION = (
     (SparkSession.Builder, "getOrCreate"),
     (SparkSession.Builder, "create"),
