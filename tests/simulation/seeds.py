@@ -1,13 +1,28 @@
-"""Plays seeds one after the other, and names the one that fails."""
+"""Plays seeds one after the other, and names the one that fails.
+
+Every test has a fixed list of seeds. The first of them are played by ``make test``, all of them by
+``make soak``.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
+
+import pytest
 
 from tests.simulation import noticing
 from tests.simulation.checks import check
 from tests.simulation.playing import play
 from tests.simulation.scenarios import Scenario, drawn
+
+
+def in_chunks(count: int, chunk: int, *, suite: int) -> list[Any]:
+    """The first seed of each chunk of a list; those from ``suite`` on are left to the soak."""
+    return [
+        pytest.param(first, marks=pytest.mark.soak if first >= suite else ())
+        for first in range(0, count, chunk)
+    ]
 
 
 def check_seeds(scenario_of: Callable[[int], Scenario], first: int, count: int) -> None:

@@ -27,6 +27,7 @@ from tests.simulation.changes import (
     is_noticed,
     play,
 )
+from tests.simulation.seeds import in_chunks
 
 SEEDS = 40
 CHUNK = 20
@@ -45,7 +46,7 @@ PROGRAM = Program(
 )
 
 
-@pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
+@pytest.mark.parametrize("first", in_chunks(SEEDS, CHUNK, suite=20))
 def test_every_input_counts_once_whatever_changes_between_two_runs(first: int) -> None:
     check_seeds(first, CHUNK)
 

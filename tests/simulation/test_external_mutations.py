@@ -12,7 +12,7 @@ from tests.simulation.savepoint_cases import (
     a_savepoint_reads_the_tables_while_the_next_epoch_is_to_be_applied,
 )
 from tests.simulation.scenarios import Scenario
-from tests.simulation.seeds import check_seed, is_noticed
+from tests.simulation.seeds import check_seed, in_chunks, is_noticed
 
 WITHIN = 500
 BUILT: dict[str, Callable[[], None]] = {
@@ -35,7 +35,7 @@ BUILT: dict[str, Callable[[], None]] = {
 """Bugs that need a moment which few seeds come by: it is built by hand."""
 
 
-@pytest.mark.parametrize("first", range(0, 60, 20))
+@pytest.mark.parametrize("first", in_chunks(60, 20, suite=20))
 def test_every_input_counts_exactly_once_with_state_in_an_external_database(first: int) -> None:
     for seed in range(first, first + 20):
         check_seed(Scenario.in_an_external_database, seed)

@@ -14,13 +14,13 @@ from mainstay.runtime.operators.feedback import Feedback
 from mainstay.runtime.operators.loop import LoopHead
 from tests.simulation.graphs import LOOPS
 from tests.simulation.scenarios import Scenario
-from tests.simulation.seeds import check_seeds, is_noticed
+from tests.simulation.seeds import check_seeds, in_chunks, is_noticed
 
 SEEDS = 40
 CHUNK = 20
 
 
-@pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
+@pytest.mark.parametrize("first", in_chunks(SEEDS, CHUNK, suite=20))
 def test_rows_in_loops_count_exactly_once_whatever_a_seed_does(first: int) -> None:
     check_seeds(Scenario.looped, first, CHUNK)
 

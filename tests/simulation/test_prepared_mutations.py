@@ -10,7 +10,7 @@ import pytest
 from tests.simulation import prepared_cases as cases
 from tests.simulation.prepared_mutations import MUTATIONS
 from tests.simulation.scenarios import Scenario, external_of
-from tests.simulation.seeds import check_seed, is_noticed
+from tests.simulation.seeds import check_seed, in_chunks, is_noticed
 
 WITHIN = 300
 BUILT: dict[str, Callable[[], None]] = {
@@ -41,7 +41,7 @@ def by_votes(seed: int) -> Scenario:
     return replace(scenario, backends=(replace(external_of(seed), protocol="prepared"),))
 
 
-@pytest.mark.parametrize("first", range(0, 20, 10))
+@pytest.mark.parametrize("first", in_chunks(20, 10, suite=10))
 def test_every_input_counts_exactly_once_by_two_phase_commit(first: int) -> None:
     for seed in range(first, first + 10):
         check_seed(by_votes, seed)

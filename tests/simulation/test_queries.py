@@ -33,6 +33,7 @@ from tests.simulation.graphs import BUILT
 from tests.simulation.noticing import is_noticed
 from tests.simulation.playing import play, rows_for
 from tests.simulation.scenarios import Scenario, drawn
+from tests.simulation.seeds import in_chunks
 
 SEEDS = 20
 CHUNK = 10
@@ -174,7 +175,7 @@ def played(seed: int) -> Asker:
     return asker
 
 
-@pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
+@pytest.mark.parametrize("first", in_chunks(SEEDS, CHUNK, suite=10))
 def test_answers_are_right_whatever_a_seed_does(first: int) -> None:
     askers = []
     for seed in range(first, first + CHUNK):

@@ -21,14 +21,14 @@ from mainstay.testing.settings import SimulationSettings
 from mainstay.testing.simulation import Simulation
 from tests.simulation.playing import Run, play
 from tests.simulation.scenarios import Scenario
-from tests.simulation.seeds import check_seeds, is_noticed
+from tests.simulation.seeds import check_seeds, in_chunks, is_noticed
 
 SEEDS = 30
 CHUNK = 10
 READS_OF_A_SUCCESSOR = 14
 
 
-@pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
+@pytest.mark.parametrize("first", in_chunks(SEEDS, CHUNK, suite=10))
 def test_every_input_counts_exactly_once_though_all_drivers_believe_to_lead(first: int) -> None:
     check_seeds(Scenario.of_rivals, first, CHUNK)
 

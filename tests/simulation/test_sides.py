@@ -19,13 +19,13 @@ from mainstay.runtime.worker.task import Task
 from tests.simulation.graphs import SIDES
 from tests.simulation.planting import planting
 from tests.simulation.scenarios import Scenario
-from tests.simulation.seeds import check_seeds, is_noticed
+from tests.simulation.seeds import check_seeds, in_chunks, is_noticed
 
 SEEDS = 40
 CHUNK = 20
 
 
-@pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
+@pytest.mark.parametrize("first", in_chunks(SEEDS, CHUNK, suite=20))
 def test_every_input_counts_exactly_once_whichever_output_it_takes(first: int) -> None:
     check_seeds(Scenario.of_sides, first, CHUNK)
 

@@ -14,14 +14,14 @@ from mainstay.runtime.coordinator.news import News
 from mainstay.runtime.coordinator.splits import SplitBook
 from mainstay.runtime.coordinator.starting import NothingNew, Start, Starting
 from tests.simulation.scenarios import Scenario
-from tests.simulation.seeds import check_seeds, is_noticed
+from tests.simulation.seeds import check_seeds, in_chunks, is_noticed
 
 SEEDS = 40
 BASE_WITHIN_AN_EPOCH = 79
 CHUNK = 20
 
 
-@pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
+@pytest.mark.parametrize("first", in_chunks(SEEDS, CHUNK, suite=20))
 def test_every_input_counts_exactly_once_over_all_starts(first: int) -> None:
     check_seeds(Scenario.started_again, first, CHUNK)
 

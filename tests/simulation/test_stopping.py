@@ -20,7 +20,7 @@ from tests.simulation.checks import check
 from tests.simulation.overtaking_bugs import what_had_no_credit_is_not_kept
 from tests.simulation.playing import Run, play
 from tests.simulation.scenarios import Scenario
-from tests.simulation.seeds import is_noticed
+from tests.simulation.seeds import in_chunks, is_noticed
 
 SEEDS = 30
 CHUNK = 15
@@ -76,7 +76,7 @@ def stored(scenario: Scenario) -> int:
     return found
 
 
-@pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
+@pytest.mark.parametrize("first", in_chunks(SEEDS, CHUNK, suite=15))
 def test_a_job_that_is_stopped_late_goes_on_with_the_rows_that_were_in_line(first: int) -> None:
     scenarios = [late(seed) for seed in range(first, first + CHUNK)]
     held = [scenario for scenario in scenarios if stored(scenario)]

@@ -13,13 +13,13 @@ from mainstay.runtime.coordinator import starting
 from mainstay.snapshot.history import History
 from tests.simulation.playing import play
 from tests.simulation.scenarios import Scenario
-from tests.simulation.seeds import check_seeds, is_noticed
+from tests.simulation.seeds import check_seeds, in_chunks, is_noticed
 
 SEEDS = 60
 CHUNK = 10
 
 
-@pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
+@pytest.mark.parametrize("first", in_chunks(SEEDS, CHUNK, suite=20))
 def test_every_input_counts_exactly_once_whoever_leads(first: int) -> None:
     check_seeds(Scenario.of_terms, first, CHUNK)
 

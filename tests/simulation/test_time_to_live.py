@@ -14,10 +14,10 @@ import pytest
 import mainstay as ms
 from mainstay.runtime.worker import expiry
 from mainstay.testing import rows, run
+from tests.simulation.seeds import in_chunks
 
 TTL_MS = 6
 VALUES = [("abcdefg"[(n * n) % 7], n) for n in range(600)]
-SEEDS = range(12)
 
 
 class Checked(ms.KeyedProcess):
@@ -67,7 +67,7 @@ def _swept_all_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(expiry, "SLICE_ELEMENTS", 5)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", in_chunks(12, 1, suite=6))
 def test_nothing_expired_is_ever_read_and_nothing_else_is_missing(seed: int) -> None:
     result = run(build, parallelism=1 + seed % 3, seed=seed, crashes=seed % 4)
     out = result.output("out")

@@ -11,6 +11,7 @@ import pytest
 import mainstay as ms
 from mainstay.testing import SimulatedClock, rows, run
 from tests.simulation.noticing import is_noticed
+from tests.simulation.seeds import in_chunks
 from tests.simulation.timer_cases import check, counted_cuts, play, timers
 from tests.simulation.timer_mutations import MUTATIONS
 from tests.timers import START, WALL
@@ -28,7 +29,7 @@ def check_seed(seed: int) -> Any:
     return outcome
 
 
-@pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
+@pytest.mark.parametrize("first", in_chunks(SEEDS, CHUNK, suite=20))
 def test_every_timer_fires_once_unless_it_was_deleted_or_replaced(first: int) -> None:
     for seed in range(first, first + CHUNK):
         check_seed(seed)

@@ -14,14 +14,14 @@ from mainstay.runtime.worker import assembly
 from mainstay.runtime.worker.channel_state import TaskChannels
 from tests.simulation.overtaking_bugs import what_had_no_credit_is_not_kept
 from tests.simulation.scenarios import Scenario
-from tests.simulation.seeds import check_seeds, is_noticed
+from tests.simulation.seeds import check_seeds, in_chunks, is_noticed
 
 SEEDS = 40
 CHUNK = 20
 TABLES_GONE = 3
 
 
-@pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
+@pytest.mark.parametrize("first", in_chunks(SEEDS, CHUNK, suite=20))
 def test_every_input_counts_exactly_once_whatever_is_overtaken(first: int) -> None:
     check_seeds(Scenario.unaligned, first, CHUNK)
 

@@ -21,6 +21,7 @@ from mainstay.testing.inspect import committed_state
 from mainstay.testing.run import replaced
 from mainstay.testing.settings import SimulationSettings
 from mainstay.testing.simulation import Simulation
+from tests.simulation.seeds import in_chunks
 
 VALUES = [(n % 11, n % 5) for n in range(700)]
 
@@ -80,7 +81,7 @@ def simulate(
     return simulation
 
 
-@pytest.mark.parametrize("seed", range(16))
+@pytest.mark.parametrize("seed", in_chunks(16, 1, suite=8))
 @pytest.mark.parametrize("key", ["long", "string"])
 def test_every_value_is_migrated_exactly_once(seed: int, key: str) -> None:
     storage = MemoryStorage()

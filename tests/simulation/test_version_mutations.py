@@ -8,6 +8,7 @@ from tests.simulation.checks import check
 from tests.simulation.noticing import is_noticed
 from tests.simulation.playing import play
 from tests.simulation.scenarios import Scenario
+from tests.simulation.seeds import in_chunks
 from tests.simulation.version_mutations import MUTATIONS
 from tests.simulation.version_witness import witnessed
 
@@ -21,7 +22,7 @@ def looks_right(seed: int) -> int:
     return witness.compared
 
 
-@pytest.mark.parametrize("first", range(0, 30, 10))
+@pytest.mark.parametrize("first", in_chunks(30, 10, suite=10))
 def test_others_see_whole_epochs_and_every_input_counts_exactly_once(first: int) -> None:
     compared = 0
     for seed in range(first, first + 10):
