@@ -78,13 +78,13 @@ def test_what_is_written_after_the_freeze_is_not_in_the_snapshot(open_backend):
 
 def test_a_second_freeze_does_not_disturb_one_that_is_still_being_encoded(open_backend):
     backend = open_backend({"value": ValueState("long"), "items": ListState("long")}, "long")
-    for key in range(5000):
+    for key in range(2500):
         backend.at(key).value.update(key)
         backend.at(key).items.add(key)
     first = backend.freeze()
     encoding = backend.keyed.encode(first.segments[0])
     assert next(encoding) == []
-    for key in range(5000):
+    for key in range(2500):
         backend.at(key).value.update(-key)
         backend.at(key).items.add(-key)
     second = backend.freeze()
@@ -94,13 +94,13 @@ def test_a_second_freeze_does_not_disturb_one_that_is_still_being_encoded(open_b
     ref = backend.keyed.write(backend.storage, "again", tables)
     alone = open_backend({"value": ValueState("long"), "items": ListState("long")}, "long")
     alone.absorb(ref)
-    assert alone.contents("value") == {key: key for key in range(5000)}
-    assert alone.contents("items") == {key: [key] for key in range(5000)}
+    assert alone.contents("value") == {key: key for key in range(2500)}
+    assert alone.contents("items") == {key: [key] for key in range(2500)}
     both = open_backend.reopen(
         {"value": ValueState("long"), "items": ListState("long")}, later, "long"
     )
-    assert both.contents("value") == {key: -key for key in range(5000)}
-    assert both.contents("items") == {key: [key, -key] for key in range(5000)}
+    assert both.contents("value") == {key: -key for key in range(2500)}
+    assert both.contents("items") == {key: [key, -key] for key in range(2500)}
 
 
 class BrokenStorage(MemoryStorage):

@@ -34,7 +34,7 @@ TIES = {
 
 @pytest.mark.parametrize("kind", TIES)
 @settings(
-    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(data=st.data())
 def test_rows_are_those_of_a_plain_select_whatever_the_batch_size(
