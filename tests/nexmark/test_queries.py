@@ -46,14 +46,14 @@ def reference(query: str, events: int, group: int) -> pa.Table:
 
 
 def _once_in_the_suite() -> Iterator[Any]:
-    """Every query at every parallelism: one of them in the suite, in turn, the others in the soak."""
+    """Every query at every parallelism: one of them in the suite, in turn, the rest in the soak."""
     for number, query in enumerate(CHECKED):
         for parallelism in (1, 2, 3):
             is_chosen = parallelism == 1 + number % 3
             yield pytest.param(query, parallelism, marks=() if is_chosen else pytest.mark.soak)
 
 
-@pytest.mark.parametrize(("query", "parallelism"), _once_in_the_suite())
+@pytest.mark.parametrize(("query", "parallelism"), list(_once_in_the_suite()))
 def test_a_query_gives_what_the_reference_gives_after_a_crash(query: str, parallelism: int) -> None:
     events = events_of(query)
     result = finished(
