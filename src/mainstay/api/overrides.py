@@ -81,7 +81,7 @@ class Overrides:
             return WITHOUT_SPARK[self.master]
         if given is None or isinstance(given, str):
             return None
-        master = given.sparkContext.master
+        master = _master_of(given)
         if master != self.master:
             raise GraphError(
                 f"--master {self.master}: the program has a session of its own, at {master}. Leave "
@@ -108,6 +108,12 @@ _current = Overrides()
 def current() -> Overrides:
     """Those that hold now; of a program that is run by itself, none."""
     return _current
+
+
+def _master_of(session: Any) -> str:
+    """A session of Spark Connect has no context, only a server."""
+    client = getattr(session, "client", None)
+    return f"sc://{client.host}" if client is not None else str(session.sparkContext.master)
 
 
 def overridden(given: Given) -> Given:

@@ -18,7 +18,7 @@ from mainstay.errors import SourceError
 from mainstay.schema import format_schema
 from mainstay.spark.ingest.dataframes import Ingest
 from mainstay.spark.ingest.sink import FORMAT, MOST_UNREAD_BYTES, IngestSink, write_task
-from mainstay.spark.launch.cluster import Cluster
+from mainstay.spark.launch.cluster import Cluster, is_of_connect
 
 # How Spark's file systems call what the snapshot storage calls otherwise.
 _SPARK_SCHEMES = {"s3": "s3a"}
@@ -75,7 +75,13 @@ def start_query(ingest: Ingest, tasks: int, most_unread_bytes: int = MOST_UNREAD
 
 
 def _offer_sink(session: Any) -> None:
-    """Have the session know the sink, on this thread: Spark asks the thread's active session."""
+    """Have the session know the sink, on this thread: Spark asks the thread's active session.
+
+    One of Spark Connect does not tell what it knows, and takes the sink again.
+    """
+    if is_of_connect(session):
+        session.dataSource.register(IngestSink)
+        return
     java_session = session._jsparkSession
     session._jvm.SparkSession.setActiveSession(java_session)
     if not java_session.sessionState().dataSourceManager().dataSourceExists(FORMAT):

@@ -12,8 +12,10 @@ from mainstay.spark.launch.masters import is_local_master
 from mainstay.spark.launch.memory import PYTHON_MEMORY, require_memory
 from mainstay.spark.launch.package import packed
 from mainstay.spark.launch.reservations import groups_of, promised, since_release
+from mainstay.spark.launch.scouts import send_scouts
 from mainstay.spark.launch.settings import require_settings
 from mainstay.spark.launch.slots import Slots, require_more_slots, require_slots
+from mainstay.spark.launch.tasks import Main, run_tasks, run_together
 from mainstay.spark.launch.workers_python import check_same_python
 from mainstay.transport.address import LOOPBACK
 
@@ -24,15 +26,16 @@ LINGERING_S = 10.0
 class ClassicCluster:
     """Asks the SparkContext, and the JVM below it."""
 
-    def __init__(self, session: Any) -> None:
+    def __init__(self, session: Any, coordinator_host: str | None = None) -> None:
         self.session = session
         self._context = session.sparkContext
         if self._context._jsc is None:
             raise SparkSetupError("this Spark session was stopped. Start another one.")
         self.application: str = self._context.applicationId
         self.is_local = is_local_master(self._context.master)
+        self._is_told = coordinator_host is not None
         driver = self._context.getConf().get("spark.driver.host")
-        self.host: str = LOOPBACK if self.is_local else driver
+        self.host: str = coordinator_host or (LOOPBACK if self.is_local else driver)
 
     def setting(self, name: str, default: str | None = None) -> str | None:
         # Those of SQL can be set after the start of the application, so the session knows.
@@ -64,6 +67,9 @@ class ClassicCluster:
         setting = self.setting(PYTHON_MEMORY)
         if setting is not None:
             require_memory(setting, self._slots_of_an_executor())
+        if self._is_told or not self.is_local:
+            self.prepare()
+            send_scouts(self, 1, "coordinator_host" if self._is_told else "spark.driver.host")
 
     def check_rescale(self, workers: int, running: int) -> None:
         require_more_slots(self.slots().free, workers, running)
@@ -107,10 +113,13 @@ class ClassicCluster:
 
     # ------------------------------------------------------------ running
 
-    def run_barrier(self, main: Any, workers: int, tag: str, description: str) -> None:
+    def run(self, main: Main, tasks: int, columns: str, tag: str, description: str) -> list[Any]:
         with self.tagged(tag, description):
-            rows = self.session.range(0, workers, 1, workers)
-            rows.mapInArrow(main, "nothing int", barrier=True).collect()
+            return run_tasks(self.session, main, tasks, columns)
+
+    def run_barrier(self, main: Main, workers: int, tag: str, description: str) -> None:
+        with self.tagged(tag, description):
+            run_together(self.session, main, workers)
 
     @contextmanager
     def tagged(self, tag: str, description: str) -> Iterator[None]:

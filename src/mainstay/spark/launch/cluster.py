@@ -6,15 +6,11 @@ Connect a server that is asked over the network. Nothing else asks which it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
-from mainstay.errors import SparkSetupError
 from mainstay.spark.launch.slots import Slots
-
-Main = Callable[[Iterator[Any]], Iterator[Any]]
-"""What a task runs: given its batches, it yields others."""
+from mainstay.spark.launch.tasks import Main
 
 
 class Cluster(Protocol):
@@ -56,6 +52,9 @@ class Cluster(Protocol):
     def prepare(self) -> None:
         """See that tasks find this package and what it needs."""
 
+    def run(self, main: Main, tasks: int, columns: str, tag: str, description: str) -> list[Any]:
+        """The rows that ``main`` yields in so many tasks; each runs when there is a slot for it."""
+
     def run_barrier(self, main: Main, workers: int, tag: str, description: str) -> None:
         """Run ``main`` in so many tasks that start together; returns when all have ended."""
 
@@ -66,13 +65,22 @@ class Cluster(Protocol):
         """Cancel what runs under a tag, from any thread."""
 
 
-def cluster_of(session: Any) -> Cluster:
-    """The cluster behind a session of either kind."""
+def cluster_of(session: Any, coordinator_host: str | None = None) -> Cluster:
+    """The cluster behind a session of either kind.
+
+    ``coordinator_host`` is where tasks reach this process, if it must be told.
+    """
+    # Each needs what the other's client may not have installed.
+    if is_of_connect(session):
+        from mainstay.spark.launch.connect_cluster import ConnectCluster
+
+        return ConnectCluster(session, coordinator_host)
     from mainstay.spark.launch.classic_cluster import ClassicCluster
 
-    if not hasattr(session, "sparkContext"):
-        raise SparkSetupError(
-            "this is a Spark Connect session, which cannot run a job's workers yet. Use a classic "
-            'session: SparkSession.builder.master("local[4]"), or the master of a cluster.'
-        )
-    return ClassicCluster(session)
+    return ClassicCluster(session, coordinator_host)
+
+
+def is_of_connect(thing: Any) -> bool:
+    """Whether a session, a DataFrame or the like is one of Spark Connect."""
+    homes = (cls.__module__ for cls in type(thing).__mro__)
+    return any(home.startswith("pyspark.sql.connect.") for home in homes)

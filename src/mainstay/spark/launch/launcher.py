@@ -17,9 +17,10 @@ from pyspark import BarrierTaskContext
 
 from mainstay.drive.remote_worker import Bootstrap, RemoteWorker
 from mainstay.errors import SessionStoppedError
-from mainstay.spark.launch.cluster import Cluster, Main
+from mainstay.spark.launch.cluster import Cluster
 from mainstay.spark.launch.reservations import Reservation
 from mainstay.spark.launch.spark_errors import summary
+from mainstay.spark.launch.tasks import Main
 from mainstay.transport.address import LOOPBACK
 
 CLOSE_S = 30.0
@@ -106,9 +107,9 @@ class SparkLauncher:
         return SessionStoppedError(
             f"the Spark session was stopped, or its JVM died, under job {self._name!r}, and its "
             "workers with it. If the program stops the session: end the job (job.stop() or "
-            "job.cancel()) before spark.stop(). If the JVM died: see what ended it, such as a "
-            "kill for want of memory (spark.driver.memory). To go on, start another session and "
-            "the job again with restore='latest'."
+            "job.cancel()) before spark.stop(). If the JVM, or the Connect server, died: see what "
+            "ended it, such as a kill for want of memory (spark.driver.memory). To go on, "
+            "start another session and the job again with restore='latest'."
         )
 
     def close(self) -> None:

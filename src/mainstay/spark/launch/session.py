@@ -9,12 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pyspark
-from pyspark import SparkContext
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from mainstay.drive.notices import say_at_once
+from mainstay.errors import SparkSetupError
+from mainstay.masking import masked
 from mainstay.spark.launch.java import require_java
-from mainstay.spark.launch.masters import is_local_master
+from mainstay.spark.launch.masters import is_connect_address, is_local_master
+from mainstay.spark.launch.spark_errors import summary
 from mainstay.spark.launch.workers_python import check_same_python, imports_this_package
 from mainstay.tracebacks import are_full
 
@@ -52,11 +55,30 @@ def own_session(workers: int, master: str | None = None) -> SparkSession:
     """A session for a job that was given none: on this machine, unless a master is named."""
     if master is None or is_local_master(master):
         return local_session(workers, master)
+    if is_connect_address(master):
+        return connect_session(master)
     require_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     say_at_once(f"starting Spark at {master}")
     builder = SparkSession.builder.master(master).appName("mainstay").config(map={**STEADY})
     return builder.getOrCreate()
+
+
+def connect_session(address: str) -> SparkSession:
+    """A session of the Spark Connect server at ``sc://host:port``."""
+    say_at_once(f"connecting to Spark at {masked(address)}")
+    try:
+        return SparkSession.builder.remote(address).getOrCreate()
+    except ImportError as error:
+        raise SparkSetupError(
+            f"a session of Spark Connect needs what is not installed: {error}. Install it with "
+            "pip install 'mainstay[connect]'."
+        ) from error
+    except PySparkException as error:
+        raise SparkSetupError(
+            f"{masked(address)} gives no session: {summary(str(error))}. An address is written as "
+            "sc://host:15002, and a Spark Connect server must listen there."
+        ) from error
 
 
 def local_session(workers: int, master: str | None = None) -> SparkSession:
@@ -92,7 +114,8 @@ def local_session(workers: int, master: str | None = None) -> SparkSession:
 
 def is_spark_running() -> bool:
     """Whether a session can be had without starting a JVM for it."""
-    return SparkContext._active_spark_context is not None
+    context = getattr(pyspark, "SparkContext", None)  # a client of Connect alone has none
+    return context is not None and context._active_spark_context is not None
 
 
 def _quiet_start() -> dict[str, Any]:

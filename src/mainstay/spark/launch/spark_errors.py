@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import re
 
+from pyspark.errors import PySparkException
+
+try:
+    from py4j.protocol import Py4JError
+except ImportError:
+    # A client of Spark Connect has no Java to talk to.
+    SPARK_ERRORS: tuple[type[Exception], ...] = (PySparkException,)
+else:
+    SPARK_ERRORS = (PySparkException, Py4JError)
+"""All that Spark raises, in either kind of session."""
+
 _NOISE = re.compile(
     r"^(An error occurred while calling .*|"
     r".*Could not recover from a failed barrier ResultStage.*|"
     r"(\.\.\.|at |Caused by: |Driver stacktrace).*)$"
 )
-_JAVA_CLASS = re.compile(r"^:?\s*([a-z_]\w*\.)+[A-Z][\w$]*:\s*")
+_JAVA_CLASS = re.compile(r"^(:?\s*([a-z_]\w*\.)+[A-Z][\w$]*:|\(([a-z_]\w*\.)+[A-Z][\w$]*\))\s*")
+"""How a classic session and one of Spark Connect begin what Java has raised."""
 _PYTHON_ERROR = re.compile(r"^([A-Za-z_][\w.]*(Error|Exception|Exit|Interrupt)\b.*)$")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from mainstay.drive.preflight import has_work
@@ -41,22 +42,28 @@ def start_on_spark(
     election: Election | None = None,
     ingests: Sequence[Ingest] = (),
     master: str | None = None,
+    coordinator_host: str | None = None,
 ) -> RemoteJob:
     """Start a job on a given session, on that of its DataFrames, or on one of its own.
 
-    That one is a local one, unless ``master`` says where.
+    That one is a local one, unless ``master`` says where, or the address of a Spark Connect server
+    is given for a session. ``coordinator_host`` is where executors reach this process, if Spark
+    does not know it.
 
     Before that one is started, what can be known without it is looked at. One of several drivers
     has its session ready when it is elected, whatever there is to do by then.
     """
     options = JobOptions(name, name, snapshots, restart, restore, tuning or Tuning())
     location = shared(directory)
+    if isinstance(session, str):
+        session, master = None, master or session
     own = session or _session_of(ingests)
     may_wait = own is None and election is None and not is_spark_running()
     if may_wait and not has_work(name, spec, location, restore):
-        deferred = DeferredLauncher(lambda: _own_launcher(name, spec.workers, master))
+        make = partial(_own_launcher, name, spec.workers, master, coordinator_host)
+        deferred = DeferredLauncher(make)
         return RemoteJob(name, spec, options, location, deferred, scaling=scaling)
-    cluster = cluster_of(own or own_session(spec.workers, master))
+    cluster = cluster_of(own or own_session(spec.workers, master), coordinator_host)
     queries = sum(ingest.is_streaming for ingest in ingests)
     with choosing:
         cluster.check(spec.workers, more_slots=queries)
@@ -78,8 +85,10 @@ def start_on_spark(
         raise
 
 
-def _own_launcher(name: str, workers: int, master: str | None) -> SparkLauncher:
-    cluster = cluster_of(own_session(workers, master))
+def _own_launcher(
+    name: str, workers: int, master: str | None, coordinator_host: str | None
+) -> SparkLauncher:
+    cluster = cluster_of(own_session(workers, master), coordinator_host)
     with choosing:
         cluster.check(workers)
         return SparkLauncher(cluster, name, reserve(cluster.application, workers))
