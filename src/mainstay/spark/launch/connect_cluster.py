@@ -11,6 +11,7 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -37,11 +38,17 @@ class ConnectCluster:
         if session.is_stopped:
             raise SparkSetupError("this Spark session was stopped. Start another one.")
         self._server = str(session.client.host).strip("[]")
-        self.host: str = coordinator_host or own_address(self._server)
-        self._is_told = coordinator_host is not None
+        self._told_host = coordinator_host
         self._has_lost_session = False
         self._tags = _Tags(session)
-        self.application = self.setting("spark.app.id", session.session_id) or ""
+
+    @cached_property
+    def application(self) -> str:
+        return self.setting("spark.app.id") or str(self.session.session_id)
+
+    @cached_property
+    def host(self) -> str:
+        return self._told_host or own_address(self._server)
 
     def setting(self, name: str, default: str | None = None) -> str | None:
         found = self.session.conf.get(name, default)
@@ -69,7 +76,7 @@ class ConnectCluster:
 
     def _way(self) -> str:
         """How the address was chosen, for the case that it is a wrong one."""
-        if self._is_told:
+        if self._told_host is not None:
             return f"coordinator_host={self.host!r}"
         return f"the address of this machine on the way to the Connect server {self._server!r}"
 

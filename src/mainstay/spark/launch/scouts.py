@@ -38,7 +38,8 @@ _WELCOME = b"."
 class Territory(Protocol):
     """As much of a cluster as scouts need."""
 
-    host: str
+    @property
+    def host(self) -> str: ...
 
     def run(
         self, main: Main, tasks: int, columns: str, tag: str, description: str

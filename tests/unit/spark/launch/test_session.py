@@ -13,6 +13,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 from mainstay.errors import SlotsError, SparkSetupError
+from mainstay.spark.launch import classic_cluster
 from mainstay.spark.launch.cluster import cluster_of
 from mainstay.spark.launch.memory import mebibytes
 from mainstay.spark.launch.reservations import reserve
@@ -67,11 +68,6 @@ def refusal(session: Any, workers: int = 2, **options: Any) -> str:
 
 def test_a_session_with_enough_of_everything_is_accepted() -> None:
     check_session(FakeSession(), 4)
-
-
-def test_a_session_of_spark_connect_is_refused() -> None:
-    connect = SimpleNamespace(client="remote")
-    assert "Spark Connect session" in refusal(connect)
 
 
 def test_a_stopped_session_is_refused() -> None:
@@ -233,9 +229,25 @@ def test_this_python_by_another_name_is_accepted(tmp_path: Path) -> None:
     check_session(FakeSession(python=str(python)), 2)
 
 
-def test_the_python_of_a_cluster_is_not_looked_for_here(tmp_path: Path) -> None:
-    session = FakeSession(master="yarn", python="/opt/elsewhere/python", running=(0, 0))
+def test_the_python_of_a_cluster_is_looked_at_by_a_scout(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[tuple[str, int, str]] = []
+    monkeypatch.setattr(
+        classic_cluster,
+        "send_scouts",
+        lambda cluster, count, way: sent.append((cluster.host, count, way)),
+    )
+    monkeypatch.setattr(classic_cluster, "prepare_context", lambda context: None)
+    settings = {"spark.driver.host": "driver"}
+    session = FakeSession("yarn", settings, python="/opt/elsewhere/python", running=(0, 0))
     check_session(session, 2)
+    cluster_of(session, "told").check(2)
+    cluster_of(FakeSession(), "told").check(2)
+    check_session(FakeSession(), 2)
+    assert sent == [
+        ("driver", 1, "spark.driver.host"),
+        ("told", 1, "coordinator_host"),
+        ("told", 1, "coordinator_host"),
+    ]
 
 
 @pytest.mark.parametrize(
