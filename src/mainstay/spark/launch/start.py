@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from mainstay.drive.preflight import has_work
@@ -24,6 +23,7 @@ from mainstay.spark.launch.cluster import Cluster, cluster_of
 from mainstay.spark.launch.deferred import DeferredLauncher
 from mainstay.spark.launch.job import IngestingJob
 from mainstay.spark.launch.launcher import SparkLauncher
+from mainstay.spark.launch.masters import is_local_master
 from mainstay.spark.launch.reservations import Reservation, choosing, reserve
 from mainstay.spark.launch.session import is_spark_running, own_session
 
@@ -50,7 +50,7 @@ def start_on_spark(
     is given for a session. ``coordinator_host`` is where executors reach this process, if Spark
     does not know it.
 
-    Before that one is started, what can be known without it is looked at. One of several drivers
+    Before a local one is started, what can be known without it is looked at. One of several drivers
     has its session ready when it is elected, whatever there is to do by then.
     """
     options = JobOptions(name, name, snapshots, restart, restore, tuning or Tuning())
@@ -58,15 +58,16 @@ def start_on_spark(
     if isinstance(session, str):
         session, master = None, master or session
     own = session or _session_of(ingests)
-    may_wait = own is None and election is None and not is_spark_running()
+    # The address of the coordinator is known without a session only where all is on this machine.
+    is_here = coordinator_host is None and (master is None or is_local_master(master))
+    may_wait = own is None and is_here and election is None and not is_spark_running()
     if may_wait and not has_work(name, spec, location, restore):
-        make = partial(_own_launcher, name, spec.workers, master, coordinator_host)
-        deferred = DeferredLauncher(make)
+        deferred = DeferredLauncher(lambda: _own_launcher(name, spec.workers, master))
         return RemoteJob(name, spec, options, location, deferred, scaling=scaling)
     cluster = cluster_of(own or own_session(spec.workers, master), coordinator_host)
     queries = sum(ingest.is_streaming for ingest in ingests)
     with choosing:
-        cluster.check(spec.workers, more_slots=queries)
+        cluster.check(_needed(cluster, spec.workers, election), more_slots=queries)
         tasks = _tasks_of_a_query(cluster, spec.workers, queries)
         reservation = reserve(cluster.application, spec.workers)
     try:
@@ -85,10 +86,16 @@ def start_on_spark(
         raise
 
 
-def _own_launcher(
-    name: str, workers: int, master: str | None, coordinator_host: str | None
-) -> SparkLauncher:
-    cluster = cluster_of(own_session(workers, master), coordinator_host)
+def _needed(cluster: Cluster, workers: int, election: Election | None) -> int:
+    """How many slots must be free at the start.
+
+    Several drivers may share one Connect server, whose slots the one that leads has.
+    """
+    return 1 if election is not None and cluster.slots() is None else workers
+
+
+def _own_launcher(name: str, workers: int, master: str | None) -> SparkLauncher:
+    cluster = cluster_of(own_session(workers, master))
     with choosing:
         cluster.check(workers)
         return SparkLauncher(cluster, name, reserve(cluster.application, workers))
