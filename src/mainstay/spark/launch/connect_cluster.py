@@ -113,7 +113,7 @@ class _Tags:
     """What runs under tags, and which of them were cancelled.
 
     The server interrupts only what it has begun with. So what has not been submitted yet is refused
-    here, and what may be on its way is interrupted until it has ended.
+    here, and what has been submitted is interrupted until it has ended.
     """
 
     def __init__(self, session: Any) -> None:

@@ -71,7 +71,7 @@ def _listening(host: str) -> Iterator[socket.socket]:
 
 @dataclass
 class _Expedition:
-    """The scouts of one job, on their way and back."""
+    """The scouts of one job, from their start to what they tell."""
 
     cluster: Territory
     count: int
@@ -126,10 +126,11 @@ class _Expedition:
             return None
         scout.settimeout(REACH_S)
         try:
-            if scout.recv(len(token), socket.MSG_WAITALL) == token:
-                return scout
+            is_known = scout.recv(len(token), socket.MSG_WAITALL) == token
         except OSError:
-            pass  # whoever it was is gone, and was no scout
+            is_known = False  # a stranger, who is gone
+        if is_known:
+            return scout
         scout.close()
         return None
 
