@@ -212,8 +212,9 @@ SPELLING = (
     Mistake(
         "a misspelt spark",
         _edit('"embedded"', '"embeded"'),
-        "spark='embeded' must be 'embedded', a SparkSession or None, for a local session of the "
-        "job's own. Did you mean spark='embedded'?",
+        "spark='embeded' must be 'embedded', a SparkSession, the address of a Spark Connect server "
+        "such as 'sc://host:15002', or None, for a local session of the job's own. Did you mean "
+        "spark='embedded'?",
         "One of those.",
     ),
     Mistake(

@@ -22,6 +22,7 @@ from mainstay.api.backends import HEAP, RocksDB, backend_settings
 from mainstay.api.checks import checked_schema, described
 from mainstay.api.connected_inputs import ConnectedInputs, checked_streams
 from mainstay.api.connector_states import refuse_states
+from mainstay.api.coordinator_host import checked_host
 from mainstay.api.data_sources import as_source
 from mainstay.api.graph import GraphBuilder, named
 from mainstay.api.job import Job
@@ -54,6 +55,8 @@ Setting = TypeVar("Setting")
 
 EMBEDDED = "embedded"
 """In the place of a Spark session: run the job in this process, without Spark."""
+CONNECT = "sc://"
+"""Begins the address of a Spark Connect server, in the place of a session."""
 
 
 @with_settings
@@ -64,6 +67,7 @@ class Environment:
         self,
         *,
         spark: Any = None,
+        coordinator_host: str | None = None,
         parallelism: int = 2,
         max_parallelism: int = 128,
         mode: str = "exactly_once",
@@ -81,6 +85,7 @@ class Environment:
         given = overridden(Given(spark, parallelism, snapshots, restore, ui))
         spark, parallelism, snapshots, restore, ui = given
         self.spark = spark if spark is PROCESSES else _checked_spark(spark)
+        self.coordinator_host = checked_host(coordinator_host)
         self.parallelism = whole_number(parallelism, "parallelism")
         self.max_parallelism = whole_number(max_parallelism, "max_parallelism")
         self.mode = mode
@@ -106,6 +111,7 @@ class Environment:
         restore = self.restore.origin or self.restore.start
         settings = {
             "spark": self.spark,
+            "coordinator_host": self.coordinator_host,
             "parallelism": self.parallelism,
             "max_parallelism": self.max_parallelism if self.max_parallelism != 128 else None,
             "mode": self.mode if self.mode != "exactly_once" else None,
@@ -297,7 +303,12 @@ class Environment:
 
             return start_in_processes(name, spec, **settings)
         if not _is_embedded(self.spark):
-            further = {**settings, "ingests": self._ingests, "master": current().spark_master}
+            further = {
+                **settings,
+                "ingests": self._ingests,
+                "master": current().spark_master,
+                "coordinator_host": self.coordinator_host,
+            }
             return _start_on_spark(name, spec, self.spark, further)
         from mainstay.drive.embedded import start_embedded
 
@@ -364,11 +375,13 @@ def _checked_spark(spark: Any) -> Any:
         return spark
     if not isinstance(spark, str) and hasattr(spark, "createDataFrame"):
         return spark
+    if isinstance(spark, str) and spark.startswith(CONNECT):
+        return spark
     near = isinstance(spark, str) and get_close_matches(spark.lower(), [EMBEDDED], cutoff=0.5)
     hint = f" Did you mean spark={EMBEDDED!r}?" if near else ""
     raise GraphError(
-        f"spark={spark!r} must be {EMBEDDED!r}, a SparkSession or None, for a local session of the "
-        f"job's own.{hint}"
+        f"spark={spark!r} must be {EMBEDDED!r}, a SparkSession, the address of a Spark Connect "
+        f"server such as 'sc://host:15002', or None, for a local session of the job's own.{hint}"
     )
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 from mainstay.api.options import Snapshots
 from mainstay.api.ui import Ui, ui_of
@@ -81,8 +82,8 @@ class Overrides:
             return WITHOUT_SPARK[self.master]
         if given is None or isinstance(given, str):
             return None
-        master = given.sparkContext.master
-        if master != self.master:
+        master = _master_of(given)
+        if master != _without_port(self.master):
             raise GraphError(
                 f"--master {self.master}: the program has a session of its own, at {master}. Leave "
                 "the master out of the program's builder, or --master out of the command."
@@ -108,6 +109,20 @@ _current = Overrides()
 def current() -> Overrides:
     """Those that hold now; of a program that is run by itself, none."""
     return _current
+
+
+def _master_of(session: Any) -> str:
+    """A session of Spark Connect has no context, only a server, of which it tells the host."""
+    client = getattr(session, "client", None)
+    return f"sc://{client.host}" if client is not None else str(session.sparkContext.master)
+
+
+def _without_port(master: str) -> str:
+    """Of the address of a Spark Connect server what a session tells of it."""
+    if not master.startswith("sc://"):
+        return master
+    host = urlsplit(master).hostname or ""
+    return f"sc://[{host}]" if ":" in host else f"sc://{host}"
 
 
 def overridden(given: Given) -> Given:

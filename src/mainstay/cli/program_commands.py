@@ -17,7 +17,7 @@ def run(
         None,
         "--master",
         metavar="WHERE",
-        help="embedded, processes, or a master of Spark, such as 'local[4]'.",
+        help="embedded, processes, or a master of Spark, such as 'local[4]' or 'sc://host:15002'.",
     ),
     parallelism: int | None = typer.Option(
         None, "--parallelism", min=1, metavar="N", help="How many workers."

@@ -36,6 +36,8 @@ from mainstay.transport.codec import WIRE_VERSION
 from mainstay.transport.hub import Die, Garbled, Heartbeat, Hello, Hub, Welcome
 
 IDLE_S = 0.1
+_SHOWN = 10
+"""How many workers a message names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +91,21 @@ class _Gathering:
     hellos: dict[int, Hello] = field(default_factory=dict)
     heard: dict[int, float] = field(default_factory=dict)
     is_complete: bool = False
+
+    def absence(self, waited_s: float, address: str) -> str:
+        """Who has not come, who has and from where, and what may be the cause."""
+        missing = [number for number in range(self.workers) if number not in self.hellos]
+        came = sorted((number, hello.host) for number, hello in self.hellos.items())
+        shown = "; ".join(f"worker {number} came, from {host}" for number, host in came[:_SHOWN])
+        more = f" and {len(came) - _SHOWN} more" if len(came) > _SHOWN else ""
+        numbers = ", ".join(map(str, missing[:_SHOWN])) + (", …" if len(missing) > _SHOWN else "")
+        return (
+            f"{len(missing)} of {self.workers} workers did not come in within {waited_s} s: "
+            f"{numbers} ({shown or 'none came'}{more}). There must be a free slot for each: end "
+            "other jobs, or add executors or cores. And each must reach the coordinator at "
+            f"{address}: if executors know this machine by another name or address, say it with "
+            "Environment(coordinator_host=...)"
+        )
 
 
 class RemoteJob(JobHandle):
@@ -274,12 +291,7 @@ class RemoteJob(JobHandle):
         now, patience = self._clock.monotonic(), self._patience
         if not gathering.is_complete:
             if now - gathering.started > patience.start_s:
-                missing = gathering.workers - len(gathering.hellos)
-                reason = (
-                    f"{missing} of {gathering.workers} workers did not come in within "
-                    f"{patience.start_s} s. There must be a free slot for each, and from each a "
-                    f"way to {self._hub.address}"
-                )
+                reason = gathering.absence(patience.start_s, self._hub.address)
                 self._leadership.attempt_lost(gathering.attempt, reason)
             return
         for worker, heard in gathering.heard.items():

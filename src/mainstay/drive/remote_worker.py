@@ -177,7 +177,8 @@ class RemoteWorker:
                 raise LinkError(
                     f"worker {self._number} got no answer from the coordinator at "
                     f"{self._bootstrap.hub_address} within {START_S} s. Executors must be able to "
-                    "open connections to the driver."
+                    "open connections to the driver; Environment(coordinator_host=...) says under "
+                    "which name or address they reach it."
                 )
             if isinstance(message, Die):
                 leave(f"attempt {self._attempt} is over", is_told=True)

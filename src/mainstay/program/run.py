@@ -33,7 +33,8 @@ class Run:
             say(f"from the command line: {shown}")
         if overrides.spark_master is not None:
             # What Spark takes for a session whose program names no master.
-            os.environ["MASTER"] = overrides.spark_master
+            is_connect = overrides.spark_master.startswith("sc://")
+            os.environ["SPARK_REMOTE" if is_connect else "MASTER"] = overrides.spark_master
         with overriding(replace(overrides, started=self._started)):
             return self._ended()
 

@@ -191,11 +191,11 @@ def test_no_operator_is_wider_than_the_key_groups() -> None:
 def test_a_misspelt_embedded_is_refused_with_what_was_meant(typo: str) -> None:
     with pytest.raises(GraphError) as caught:
         ms.Environment(spark=typo)
-    assert f"spark={typo!r} must be 'embedded', a SparkSession or None" in str(caught.value)
+    assert f"spark={typo!r} must be 'embedded', a SparkSession, the address" in str(caught.value)
     assert "Did you mean spark='embedded'?" in str(caught.value)
 
 
 @pytest.mark.parametrize("value", ["local[2]", 4, object()])
 def test_what_is_no_session_is_refused_before_anything_is_started(value: object) -> None:
-    with pytest.raises(GraphError, match="'embedded', a SparkSession or None"):
+    with pytest.raises(GraphError, match="'embedded', a SparkSession, the address of a Spark Connect server"):
         ms.Environment(spark=value)

@@ -21,6 +21,32 @@ class Session:
         master = "local[2]"
 
 
+class ConnectSession:
+    """As much of a session of Spark Connect as is looked at: no context, but a server."""
+
+    createDataFrame = None  # noqa: N815
+
+    class client:  # noqa: N801
+        host = "server"
+
+
+def test_a_session_of_connect_is_compared_by_its_server() -> None:
+    session = ConnectSession()
+    with overriding(Overrides(master="sc://server:15002/;use_ssl=true")):
+        assert ms.Environment(spark=session).spark is session
+    with (
+        overriding(Overrides(master="sc://other:15002")),
+        pytest.raises(GraphError, match="a session of its own, at sc://server"),
+    ):
+        ms.Environment(spark=session)
+
+
+def test_the_address_of_a_connect_server_is_taken_for_a_session() -> None:
+    assert ms.Environment(spark="sc://server:15002").spark == "sc://server:15002"
+    with overriding(Overrides(master="sc://other:15002")):
+        assert ms.Environment(spark="sc://server:15002").spark is None
+
+
 def test_without_any_a_program_gets_what_it_gives() -> None:
     env = ms.Environment(spark="embedded", parallelism=3)
     assert (env.spark, env.parallelism, env.ui) == ("embedded", 3, None)

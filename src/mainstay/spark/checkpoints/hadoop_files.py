@@ -7,22 +7,23 @@ from __future__ import annotations
 
 from typing import Any
 
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from mainstay.errors import GraphError, RestoreError
-from mainstay.spark.launch.launcher import summary
+from mainstay.spark.launch.cluster import is_of_connect
+from mainstay.spark.launch.spark_errors import SPARK_ERRORS, summary
 
 
 class HadoopFiles:
     """The ``TextFiles`` below a directory, whose ``location`` is its full name."""
 
     def __init__(self, spark: SparkSession, directory: str) -> None:
-        if not hasattr(spark, "_jsparkSession"):
+        if is_of_connect(spark):
             raise GraphError(
                 "import_checkpoint() needs a classic Spark session: one of Spark Connect does not "
-                "give the files of a checkpoint."
+                "give the files of a checkpoint. Import it once in a classic session, such as "
+                'SparkSession.builder.master("local[2]"); the job itself may then run on this one, '
+                "from the savepoint that it returns."
             )
         jvm: Any = spark._jvm
         self._jvm = jvm
@@ -31,7 +32,7 @@ class HadoopFiles:
             root = jvm.org.apache.hadoop.fs.Path(directory)
             self._files = root.getFileSystem(conf)
             self._root = self._files.makeQualified(root)
-        except (Py4JError, PySparkException) as error:
+        except SPARK_ERRORS as error:
             raise _unreadable(directory, error) from error
         self.location = str(self._root.toString())
 
@@ -41,7 +42,7 @@ class HadoopFiles:
             if not self._files.exists(path):
                 return []
             return [str(each.getPath().getName()) for each in self._files.listStatus(path)]
-        except (Py4JError, PySparkException) as error:
+        except SPARK_ERRORS as error:
             raise _unreadable(f"{self.location}/{folder}", error) from error
 
     def text(self, name: str) -> str:
@@ -51,7 +52,7 @@ class HadoopFiles:
                 return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
             finally:
                 stream.close()
-        except (Py4JError, PySparkException) as error:
+        except SPARK_ERRORS as error:
             raise _unreadable(f"{self.location}/{name}", error) from error
 
     def _path(self, name: str) -> Any:

@@ -11,12 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from mainstay.errors import RestoreError
-from mainstay.spark.launch.launcher import summary
+from mainstay.spark.launch.spark_errors import SPARK_ERRORS, summary
 from mainstay.state.kinds import LIST, MAP, VALUE
 
 GROUP_STATE = "applyInPandasWithState"
@@ -76,7 +74,7 @@ class StoredState:
         """The stateful operators, by their ids."""
         try:
             found = self.spark.read.format("state-metadata").load(self.location).collect()
-        except (PySparkException, Py4JError) as error:
+        except SPARK_ERRORS as error:
             raise self._unreadable(error) from error
         by_id = {row.operatorId: _operator(row) for row in found}
         return [by_id[id] for id in sorted(by_id)]
@@ -100,7 +98,7 @@ class StoredState:
         reader = reader.option("operatorId", operator.id).option("batchId", self.batch)
         try:
             return reader.load(self.location)
-        except (PySparkException, Py4JError) as error:
+        except SPARK_ERRORS as error:
             raise self._unreadable(error) from error
 
     def _unreadable(self, error: Exception) -> RestoreError:

@@ -16,8 +16,12 @@ from typing import Any
 
 from mainstay.connectors.ingest.log import IngestLog, QueryNote
 from mainstay.errors import SourceError
+from mainstay.spark.ingest.connect_identity import analysed_plan, facts_read
+from mainstay.spark.launch.cluster import is_of_connect
 
 _LONGEST = 2000
+_OF_CONNECT = "connect-"
+"""Begins the digest of a query of Spark Connect."""
 _NUMBERS = re.compile(r"#\d+L?|@[0-9a-f]{4,}|(?<=EventTimeWatermark )[0-9a-f-]{36}")
 """What a session makes up: ids of columns and objects, and the name of a watermark."""
 
@@ -32,27 +36,41 @@ class QueryIdentity:
 
 def identity_of(df: Any) -> QueryIdentity:
     """The identity of a DataFrame's query."""
+    if is_of_connect(df):
+        return _identity(analysed_plan(df), facts_read(df), _OF_CONNECT)
     analysed = df._jdf.queryExecution().analyzed()
-    plan = _NUMBERS.sub("", analysed.toString()).strip()
     leaves = analysed.collectLeaves()
     read = [line for at in range(leaves.size()) for line in _facts(leaves.apply(at))]
+    return _identity(analysed.toString(), read)
+
+
+def _identity(analysed: str, read: list[str], kind: str = "") -> QueryIdentity:
+    plan = _NUMBERS.sub("", analysed).strip()
     digest = hashlib.sha256("\n".join([plan, *read]).encode()).hexdigest()
-    return QueryIdentity(plan[:_LONGEST], digest)
+    return QueryIdentity(plan[:_LONGEST], f"{kind}{digest}")
 
 
 def check_query(df: Any, log: IngestLog, *, allow_changed: bool) -> None:
     """Refuse a DataFrame whose query is another than that of the rows in the log."""
     identity = identity_of(df)
     noted = log.query_note()
-    if noted is None or (allow_changed and noted.digest != identity.digest):
+    is_same = noted is not None and _is_same(noted, identity)
+    if noted is None or (allow_changed and not is_same):
         log.note_query(QueryNote(identity.plan, identity.digest))
-    elif noted.digest != identity.digest:
+    elif not is_same:
         raise SourceError(
             f"the DataFrame of {log.uid!r} is another query than the one whose rows this job has "
             f"taken so far.\n{_compared(noted.plan, identity.plan)}\nGive the new one a uid of its "
             "own, or start in another snapshot directory. To go on with this one after the rows "
             "that were taken, say allow_changed_query=True where the DataFrame enters the job."
         )
+
+
+def _is_same(noted: QueryNote, now: QueryIdentity) -> bool:
+    """What is read is described otherwise in a session of the other kind: plans alone compare."""
+    if noted.digest.startswith(_OF_CONNECT) != now.digest.startswith(_OF_CONNECT):
+        return noted.plan == now.plan
+    return noted.digest == now.digest
 
 
 def _compared(before: str, now: str) -> str:

@@ -7,11 +7,14 @@ from datetime import timezone, tzinfo
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
+
+from mainstay.spark.launch.spark_errors import SPARK_ERRORS
 
 _ROWS, _BYTES = 10_000, -1
 """Spark's own defaults for the rows of a DataFrame, and for its bytes: no limit."""
+
+_UNKNOWN: tuple[type[Exception], ...] = (AttributeError, *SPARK_ERRORS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,5 +59,5 @@ def _bytes_per_frame(session: Any) -> int:
     """The limit in bytes, which may be written with a unit, as ``64m``: Spark reads it."""
     try:
         return int(session._jsparkSession.sessionState().conf().arrowMaxBytesPerBatch())
-    except (AttributeError, Py4JError):
+    except _UNKNOWN:
         return _BYTES  # a session of Connect, or a Spark that has no such setting

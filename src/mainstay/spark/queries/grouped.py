@@ -12,6 +12,8 @@ from typing import Any
 from pyspark.sql import DataFrame, GroupedData
 
 from mainstay.errors import GraphError
+from mainstay.spark.launch.cluster import is_of_connect
+from mainstay.spark.queries.connect_groups import connect_columns, connect_kind, connect_names
 
 _OTHER_KINDS = ("Rollup", "Cube", "Pivot", "GroupingSets")
 
@@ -44,18 +46,12 @@ def grouped_of(given: Any, where: str) -> Grouped:
 
 
 def check_grouped(given: Any, where: str) -> None:
-    """Refuse what is not the result of ``groupBy`` in a classic session."""
-    if type(given).__module__.startswith("pyspark.sql.connect."):
-        raise GraphError(
-            f"{where}: this is a DataFrame of Spark Connect, which cannot run a job's workers yet, "
-            "nor tell its plan. Make it in a classic session: SparkSession.builder.master(...)."
-        )
+    """Refuse what is not the result of ``groupBy``."""
     if isinstance(given, DataFrame):
         raise GraphError(f'{where} needs groups: df.groupBy("id"), not the DataFrame itself.')
-    if not isinstance(given, GroupedData):
+    if not isinstance(given, GroupedData) and not hasattr(given, "_grouping_cols"):
         raise GraphError(f'{where} needs df.groupBy("id"), not {type(given).__name__}.')
-    described = str(given._jgd.toString())
-    kind = next((each for each in _OTHER_KINDS if described.endswith(f"type: {each}]")), None)
+    kind = connect_kind(given) if is_of_connect(given) else _classic_kind(given)
     if kind is not None:
         raise GraphError(
             f"{where}: a {kind.lower()} has no key that a state could belong to. Use groupBy(...) "
@@ -63,8 +59,15 @@ def check_grouped(given: Any, where: str) -> None:
         )
 
 
+def _classic_kind(given: Any) -> str | None:
+    described = str(given._jgd.toString())
+    return next((each for each in _OTHER_KINDS if described.endswith(f"type: {each}]")), None)
+
+
 def _columns(grouped: Any) -> list[Any]:
     """The expressions of ``groupBy``, each as a column of PySpark."""
+    if is_of_connect(grouped):
+        return connect_columns(grouped)
     from pyspark.sql.classic.column import Column
 
     session = grouped._df.sparkSession
@@ -78,6 +81,8 @@ def _resolved(df: Any, columns: list[Any]) -> tuple[list[str], list[bool]]:
 
     Spark gives every column of a plan an id, which it keeps when it is selected as it is.
     """
+    if is_of_connect(df):
+        return connect_names(df, columns)
     own = {id: df.columns[at] for at, (id, _) in enumerate(_outputs(df))}
     selected = _outputs(df.select(*columns))
     return [own.get(id, name) for id, name in selected], [id in own for id, _ in selected]

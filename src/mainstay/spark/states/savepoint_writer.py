@@ -12,8 +12,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import IntegerType, StructField, StructType
 
@@ -38,7 +36,7 @@ from mainstay.snapshot.savepoint import (
 )
 from mainstay.snapshot.savepoint_files import write_units
 from mainstay.snapshot.storage import Storage
-from mainstay.spark.launch.launcher import summary
+from mainstay.spark.launch.spark_errors import SPARK_ERRORS, summary
 from mainstay.spark.states.source import prepare, quoted
 from mainstay.spark.states.writing import (
     GROUP,
@@ -127,7 +125,7 @@ class SavepointWriter:
             publish(storage, made if sources is None else replace(made, sources=sources))
         except BaseException as error:
             discard(storage)
-            if isinstance(error, PySparkException | Py4JError):
+            if isinstance(error, SPARK_ERRORS):
                 raise SavepointError(
                     f"the savepoint {self.target!r} was not written: {summary(str(error))}"
                 ) from error

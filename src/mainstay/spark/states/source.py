@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-from pyspark import SparkContext
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
@@ -32,8 +31,8 @@ from mainstay.inspect.key_values import ALL_KEYS, key_values
 from mainstay.inspect.reading import LATEST, Origin, StateSlice, StateView, UnitsSlice
 from mainstay.schema import format_schema, format_type
 from mainstay.schema.sizes import cut
-from mainstay.spark.launch.launcher import ship_package
-from mainstay.spark.launch.session import check_python, is_local_master
+from mainstay.spark.launch.active import prepare_active
+from mainstay.spark.launch.cluster import cluster_of, is_of_connect
 from mainstay.spark.states.filters import groups_left
 from mainstay.spelling import did_you_mean
 
@@ -117,7 +116,7 @@ def _loaded(spark: SparkSession, options: dict[str, str]) -> DataFrame:
 
 def _is_registered(spark: SparkSession) -> bool:
     """Spark warns of each registration that replaces another; Spark Connect does not tell."""
-    if not _is_classic(spark):
+    if is_of_connect(spark):
         return False
     sources = spark._jsparkSession.sessionState().dataSourceManager()
     return bool(sources.dataSourceExists(FORMAT))
@@ -125,23 +124,12 @@ def _is_registered(spark: SparkSession) -> bool:
 
 def prepare(spark: SparkSession) -> None:
     """What the start of a job does: check the workers' Python, give a cluster this package."""
-    if _is_classic(spark):
-        _prepare(spark.sparkContext)
-
-
-def _prepare(context: Any) -> None:
-    check_python(context)
-    if not is_local_master(context.master):
-        ship_package(context)
+    cluster_of(spark).prepare()
 
 
 def parallelism_of(spark: SparkSession) -> int:
     """How many tasks are worth it; a Spark Connect session does not tell."""
-    return int(spark.sparkContext.defaultParallelism) if _is_classic(spark) else LEAST_PARTITIONS
-
-
-def _is_classic(spark: SparkSession) -> bool:
-    return hasattr(spark, "_jsparkSession")
+    return cluster_of(spark).parallelism() or LEAST_PARTITIONS
 
 
 # ---------------------------------------------------------------- one key
@@ -175,10 +163,8 @@ class StateDataSource(DataSource):
     @classmethod
     def name(cls) -> str:
         # Spark asks for it on the driver when the source is registered: the one moment before it
-        # is opened in another Python. In Spark's workers there is no context.
-        context = SparkContext._active_spark_context
-        if context is not None:
-            _prepare(context)
+        # is opened in another Python. In Spark's workers there is no session.
+        prepare_active()
         return FORMAT
 
     def schema(self) -> str:

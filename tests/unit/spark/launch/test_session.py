@@ -13,8 +13,11 @@ import pytest
 pytest.importorskip("pyspark")
 
 from mainstay.errors import SlotsError, SparkSetupError
+from mainstay.spark.launch import classic_cluster
+from mainstay.spark.launch.cluster import cluster_of
+from mainstay.spark.launch.memory import mebibytes
 from mainstay.spark.launch.reservations import reserve
-from mainstay.spark.launch.session import check_session, local_session, mebibytes
+from mainstay.spark.launch.session import local_session
 
 
 @dataclass
@@ -53,6 +56,10 @@ class FakeSession:
         )
 
 
+def check_session(session: Any, workers: int, more_slots: int = 0) -> None:
+    cluster_of(session).check(workers, more_slots)
+
+
 def refusal(session: Any, workers: int = 2, **options: Any) -> str:
     with pytest.raises(SparkSetupError) as raised:
         check_session(session, workers, **options)
@@ -61,11 +68,6 @@ def refusal(session: Any, workers: int = 2, **options: Any) -> str:
 
 def test_a_session_with_enough_of_everything_is_accepted() -> None:
     check_session(FakeSession(), 4)
-
-
-def test_a_session_of_spark_connect_is_refused() -> None:
-    connect = SimpleNamespace(client="remote")
-    assert "Spark Connect session" in refusal(connect)
 
 
 def test_a_stopped_session_is_refused() -> None:
@@ -125,13 +127,13 @@ def test_the_last_tasks_of_an_ended_job_are_waited_for() -> None:
     session = Lingering()
     assert "of which 1 is free" in refusal(session, 2)
     session.looks = 3
-    reserve(session, 2).release()
+    reserve("lingering", 2).release()
     check_session(session, 2)
 
 
 def test_slots_that_another_job_was_promised_are_not_free() -> None:
     session = FakeSession(total=4)
-    reservation = reserve(session, 3)
+    reservation = reserve("application", 3)
     try:
         assert "has 4, of which 1 is free" in refusal(session, 2)
         check_session(session, 1)
@@ -227,9 +229,25 @@ def test_this_python_by_another_name_is_accepted(tmp_path: Path) -> None:
     check_session(FakeSession(python=str(python)), 2)
 
 
-def test_the_python_of_a_cluster_is_not_looked_for_here(tmp_path: Path) -> None:
-    session = FakeSession(master="yarn", python="/opt/elsewhere/python", running=(0, 0))
+def test_the_python_of_a_cluster_is_looked_at_by_a_scout(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[tuple[str, int, str]] = []
+    monkeypatch.setattr(
+        classic_cluster,
+        "send_scouts",
+        lambda cluster, count, way: sent.append((cluster.host, count, way)),
+    )
+    monkeypatch.setattr(classic_cluster, "prepare_context", lambda context: None)
+    settings = {"spark.driver.host": "driver"}
+    session = FakeSession("yarn", settings, python="/opt/elsewhere/python", running=(0, 0))
     check_session(session, 2)
+    cluster_of(session, "told").check(2)
+    cluster_of(FakeSession(), "told").check(2)
+    check_session(FakeSession(), 2)
+    assert sent == [
+        ("driver", 1, "spark.driver.host"),
+        ("told", 1, "coordinator_host"),
+        ("told", 1, "coordinator_host"),
+    ]
 
 
 @pytest.mark.parametrize(
