@@ -66,6 +66,7 @@ class Environment:
         spark: Any = None,
         parallelism: int = 2,
         max_parallelism: int = 128,
+        min_parallelism: int | None = None,
         mode: str = "exactly_once",
         snapshots: Snapshots | None = None,
         restart: Restart | None = None,
@@ -83,6 +84,7 @@ class Environment:
         self.spark = spark if spark is PROCESSES else _checked_spark(spark)
         self.parallelism = whole_number(parallelism, "parallelism")
         self.max_parallelism = whole_number(max_parallelism, "max_parallelism")
+        self.min_parallelism = _least(min_parallelism, self.parallelism)
         self.mode = mode
         self.snapshots = _expected(snapshots, Snapshots, "snapshots", 'Snapshots("./dir")')
         self.restart = _expected(restart, Restart, "restart", "Restart()") or self._restart()
@@ -108,6 +110,7 @@ class Environment:
             "spark": self.spark,
             "parallelism": self.parallelism,
             "max_parallelism": self.max_parallelism if self.max_parallelism != 128 else None,
+            "min_parallelism": self.min_parallelism,
             "mode": self.mode if self.mode != "exactly_once" else None,
             "restore": None if restore == "new" else restore,
             "ha": self.ha,
@@ -271,7 +274,7 @@ class Environment:
             "snapshots": self.snapshots.parsed(),
             "restart": self.restart.parsed(),
             "restore": self.restore,
-            "scaling": _scaling(self.parallelism, plan_at),
+            "scaling": _scaling(self.parallelism, plan_at, self.min_parallelism),
             "election": _election(self.ha, name, os.fspath(self.snapshots.dir)),
         }
         # First of all: where its port is taken, nothing is to be started.
@@ -378,10 +381,22 @@ def _expected(value: Any, cls: type[Setting], name: str, example: str) -> Settin
     return value
 
 
-def _scaling(parallelism: int, plan_at: Callable[[int], JobSpec]) -> Any:
+def _least(given: int | None, parallelism: int) -> int | None:
+    if given is None:
+        return None
+    least = whole_number(given, "min_parallelism")
+    if least > parallelism:
+        raise GraphError(
+            f"min_parallelism={least} is more than parallelism={parallelism}: it is what the job "
+            "may go down to where there are too few slots. Lower it, or leave it out."
+        )
+    return least
+
+
+def _scaling(parallelism: int, plan_at: Callable[[int], JobSpec], least: int | None) -> Any:
     from mainstay.drive.scaling import Scaling
 
-    return Scaling(parallelism, plan_at)
+    return Scaling(parallelism, plan_at, least=least)
 
 
 def _election(ha: HighAvailability | None, name: str, directory: str) -> Any:

@@ -52,6 +52,16 @@ def plan(parallelism: int = WORKERS, mode: str = "exactly_once") -> JobSpec:
 class FakeCluster:
     events: list[tuple[Any, ...]]
     deployments: list[Deployment]
+    places: int | None = None
+    """For how many workers there is room; None where that cannot be told."""
+
+    @property
+    def counts_room(self) -> bool:
+        return self.places is not None
+
+    def room(self) -> int:
+        assert self.places is not None
+        return self.places
 
     def launch(self, deployment: Deployment) -> None:
         self.deployments.append(deployment)
