@@ -10,8 +10,9 @@ import cloudpickle
 from pyspark.sql import SparkSession
 
 import tests.drive.ledger as ledger_module
+from mainstay.spark.launch.classic_cluster import ClassicCluster
 from mainstay.spark.launch.launcher import SparkLauncher
-from mainstay.spark.launch.session import DAEMON, check_session, slots
+from mainstay.spark.launch.session import DAEMON
 from tests.drive.ledger import LedgerJob, await_until
 
 
@@ -31,9 +32,10 @@ def main() -> None:
     )
     session.sparkContext.setLogLevel("OFF")
     ledger = LedgerJob(Path(folder), count=int(count), per_second=float(rate))
-    await_until(lambda: slots(session)[1] == 4, "both executors have come")
-    check_session(session, ledger.spec.workers)
-    job = ledger.start(SparkLauncher(session, "ledger"))
+    cluster = ClassicCluster(session)
+    await_until(lambda: cluster.slots().free == 4, "both executors have come")
+    cluster.check(ledger.spec.workers)
+    job = ledger.start(SparkLauncher(cluster, "ledger"))
     print(job.wait(), len(job.attempts()), flush=True)
     session.stop()
 

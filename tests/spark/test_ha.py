@@ -27,9 +27,10 @@ def the_job_travels_by_value() -> Iterator[None]:
 
 
 def launcher(session: Any) -> Any:
+    from mainstay.spark.launch.cluster import cluster_of
     from mainstay.spark.launch.launcher import SparkLauncher
 
-    return SparkLauncher(session, "ledger")
+    return SparkLauncher(cluster_of(session), "ledger")
 
 
 def test_a_driver_takes_over_and_the_workers_of_the_other_are_ended(

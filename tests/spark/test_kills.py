@@ -45,6 +45,7 @@ Start = Callable[..., RemoteJob]
 @pytest.fixture
 def start(spark: Any) -> Iterator[Start]:
     """Starts a ledger on the session; what still runs at the end of a test is cancelled."""
+    from mainstay.spark.launch.cluster import cluster_of
     from mainstay.spark.launch.launcher import SparkLauncher
 
     jobs: list[RemoteJob] = []
@@ -52,7 +53,7 @@ def start(spark: Any) -> Iterator[Start]:
     others = set(threading.enumerate())
 
     def run(ledger: LedgerJob, patience: Patience | None = None, **options: Any) -> RemoteJob:
-        jobs.append(ledger.start(SparkLauncher(spark, "ledger"), patience, **options))
+        jobs.append(ledger.start(SparkLauncher(cluster_of(spark), "ledger"), patience, **options))
         return jobs[-1]
 
     yield run
@@ -150,7 +151,7 @@ def is_linked(pid: int) -> bool:
 def test_cancelling_frees_the_slots_and_ends_the_workers(
     spark: Any, start: Start, tmp_path: Path
 ) -> None:
-    from mainstay.spark.launch.session import slots
+    from mainstay.spark.launch.classic_cluster import ClassicCluster
 
     job = start(LedgerJob(tmp_path, count=10_000_000))
     pids = await_attempt(job, 1, WORKERS)
@@ -159,17 +160,19 @@ def test_cancelling_frees_the_slots_and_ends_the_workers(
     await_until(
         lambda: not any(is_linked(pid) for pid in pids.values()), "the links are closed", 10
     )
-    total, _ = slots(spark)
-    await_until(lambda: slots(spark) == (total, total), "all slots are free", 10)
+    slots = ClassicCluster(spark).slots
+    total = slots().total
+    await_until(lambda: slots() == (total, total), "all slots are free", 10)
 
 
 def test_too_few_slots_are_refused_with_both_numbers(spark: Any) -> None:
-    from mainstay.spark.launch.session import check_session, slots
+    from mainstay.spark.launch.classic_cluster import ClassicCluster
 
-    total, _ = slots(spark)
-    check_session(spark, total)
+    cluster = ClassicCluster(spark)
+    total = cluster.slots().total
+    cluster.check(total)
     with pytest.raises(SlotsError, match=rf"needs {total + 1} free slots .* has {total}, of which"):
-        check_session(spark, total + 1)
+        cluster.check(total + 1)
 
 
 @pytest.mark.soak

@@ -27,9 +27,10 @@ def the_job_travels_by_value() -> Iterator[None]:
 
 
 def start(spark: Any, ledger: LedgerJob, **options: Any) -> RemoteJob:
+    from mainstay.spark.launch.cluster import cluster_of
     from mainstay.spark.launch.launcher import SparkLauncher
 
-    return ledger.start(SparkLauncher(spark, "ledger"), **options)
+    return ledger.start(SparkLauncher(cluster_of(spark), "ledger"), **options)
 
 
 def test_rescaled_stopped_and_restored_from_the_savepoint(spark: Any, tmp_path: Path) -> None:
@@ -54,9 +55,10 @@ def test_rescaled_stopped_and_restored_from_the_savepoint(spark: Any, tmp_path: 
 
 
 def test_a_rescale_beyond_the_slots_is_refused_with_the_numbers(spark: Any) -> None:
-    from mainstay.spark.launch.session import check_more_slots, slots
+    from mainstay.spark.launch.classic_cluster import ClassicCluster
 
-    _, free = slots(spark)
-    check_more_slots(spark, free + 3, running=3)
+    cluster = ClassicCluster(spark)
+    free = cluster.slots().free
+    cluster.check_rescale(free + 3, running=3)
     with pytest.raises(SlotsError, match=rf"needs {free + 4} slots; 3 are its own and {free} are"):
-        check_more_slots(spark, free + 4, running=3)
+        cluster.check_rescale(free + 4, running=3)

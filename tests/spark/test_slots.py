@@ -31,9 +31,9 @@ def _rows(first: int, rows: int) -> Any:
 def test_a_job_whose_slots_are_promised_to_one_that_just_started_is_refused(
     spark: Any, tmp_path: Path
 ) -> None:
-    from mainstay.spark.launch.session import slots
+    from mainstay.spark.launch.classic_cluster import ClassicCluster
 
-    total, _ = slots(spark)
+    total = ClassicCluster(spark).slots().total
     first = started(spark, tmp_path / "first", total - 1)
     try:
         with pytest.raises(SlotsError, match=rf"has {total}, of which 1 is free"):

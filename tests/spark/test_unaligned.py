@@ -40,9 +40,10 @@ def the_job_travels_by_value() -> Iterator[None]:
 
 
 def launcher(spark: Any) -> Any:
+    from mainstay.spark.launch.cluster import cluster_of
     from mainstay.spark.launch.launcher import SparkLauncher
 
-    return SparkLauncher(spark, "ledger")
+    return SparkLauncher(cluster_of(spark), "ledger")
 
 
 def test_in_flight_rows_survive_the_kill_of_a_worker_on_spark(spark: Any, tmp_path: Path) -> None:

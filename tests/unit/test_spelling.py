@@ -13,11 +13,9 @@ def test_one_thing_is_not_many() -> None:
     assert shown == ["0 epochs", "1 epoch", "2 epochs", "1,000 epochs"]
 
 
-def test_one_free_slot_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
-    session = pytest.importorskip("mainstay.spark.launch.session")
-    monkeypatch.setattr(session, "slots", lambda _: (3, 1))
-    monkeypatch.setattr(session, "_has_lingering_tasks", lambda _: False)
+def test_one_free_slot_is_free() -> None:
+    slots = pytest.importorskip("mainstay.spark.launch.slots")
     with pytest.raises(SlotsError, match="of which 1 is free"):
-        session._require_slots(None, 2, 0)
+        slots.require_slots(lambda: slots.Slots(3, 1), lambda: False, 2, 0)
     with pytest.raises(SlotsError, match="1 is its own and 1 is free"):
-        session.check_more_slots(None, 3, 1)
+        slots.require_more_slots(1, 3, 1)

@@ -12,7 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from mainstay.errors import GraphError, RestoreError
-from mainstay.spark.launch.launcher import summary
+from mainstay.spark.launch.spark_errors import summary
 
 
 class HadoopFiles:

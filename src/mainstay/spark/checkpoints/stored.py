@@ -16,7 +16,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from mainstay.errors import RestoreError
-from mainstay.spark.launch.launcher import summary
+from mainstay.spark.launch.spark_errors import summary
 from mainstay.state.kinds import LIST, MAP, VALUE
 
 GROUP_STATE = "applyInPandasWithState"

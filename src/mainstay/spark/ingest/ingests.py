@@ -19,6 +19,7 @@ from mainstay.spark.ingest.dataframes import Ingest
 from mainstay.spark.ingest.query import IngestQuery, cause
 from mainstay.spark.ingest.query_identity import check_query
 from mainstay.spark.ingest.writing import write_batch
+from mainstay.spark.launch.cluster import Cluster
 
 TEND_S = 1.0
 
@@ -29,17 +30,19 @@ class Ingesting:
     def __init__(
         self,
         ingests: Sequence[Ingest],
+        cluster: Cluster,
         tasks: int,
         last_epoch: Callable[[], int | None],
         failed: Callable[[Exception], None],
     ) -> None:
+        self._cluster = cluster
         self._batch = [ingest for ingest in ingests if not ingest.is_streaming]
         self._streaming = [ingest for ingest in ingests if ingest.is_streaming]
         self._queries = [IngestQuery(ingest, tasks, failed) for ingest in self._streaming]
         self._last_epoch = last_epoch
         self._failed = failed
         self._is_writing = False
-        self._group = f"mainstay-ingest-{uuid.uuid4().hex}"
+        self._tag = f"mainstay-ingest-{uuid.uuid4().hex}"
         self._closing = threading.Event()
         self._tending = threading.Thread(target=self._tend, name="mainstay-ingest", daemon=True)
 
@@ -64,7 +67,7 @@ class Ingesting:
 
     def _write(self, ingest: Ingest) -> None:
         try:
-            write_batch(ingest, self._group)
+            write_batch(ingest, self._cluster, self._tag)
         except MainstayError:
             raise
         except Exception as error:
@@ -76,10 +79,8 @@ class Ingesting:
     def cancel(self) -> None:
         """Give up what ``begin`` is writing; from any thread."""
         self._closing.set()
-        for ingest in self._batch:
-            context = ingest.df.sparkSession.sparkContext._jsc.sc()
-            # Jobs of the group to come as well: the first may be about to be submitted.
-            context.cancelJobGroupAndFutureJobs(self._group)
+        if self._batch:
+            self._cluster.cancel(self._tag)
 
     def end(self) -> None:
         """Stop the queries; nothing is written any more when this returns."""

@@ -18,24 +18,24 @@ from mainstay.errors import SourceError
 from mainstay.schema import format_schema
 from mainstay.spark.ingest.dataframes import Ingest
 from mainstay.spark.ingest.sink import FORMAT, MOST_UNREAD_BYTES, IngestSink, write_task
+from mainstay.spark.launch.cluster import Cluster
 
 # How Spark's file systems call what the snapshot storage calls otherwise.
 _SPARK_SCHEMES = {"s3": "s3a"}
 
 
-def write_batch(ingest: Ingest, group: str) -> None:
+def write_batch(ingest: Ingest, cluster: Cluster, tag: str) -> None:
     """Write a batch DataFrame to its log, unless that was done before; returns when it is sealed.
 
-    Its Spark job is of the job group ``group``, so that another thread can cancel it.
+    Its Spark job has the tag, so that another thread can cancel it.
     """
     source = ingest.source
     log = IngestLog(source.storage, source.uid)
     if log.is_sealed:
         return
     if log.slot(0) is None:
-        context = ingest.df.sparkSession.sparkContext
-        context.setJobGroup(group, f"mainstay: ingest of {source.uid}", True)
-        rows = ingest.df.mapInArrow(_writing(source), "file string").collect()
+        with cluster.tagged(tag, f"mainstay: ingest of {source.uid}"):
+            rows = ingest.df.mapInArrow(_writing(source), "file string").collect()
         log.commit(0, None, [DataFile(**json.loads(row.file)) for row in rows])
     log.seal()
 

@@ -11,6 +11,7 @@ from mainstay.runtime.spec import JobSpec
 from mainstay.runtime.status import EpochStatus
 from mainstay.spark.ingest.dataframes import Ingest
 from mainstay.spark.ingest.ingests import Ingesting
+from mainstay.spark.launch.cluster import Cluster
 
 
 class IngestingJob(RemoteJob):
@@ -24,13 +25,14 @@ class IngestingJob(RemoteJob):
         storage: str,
         launcher: Launcher,
         ingests: Sequence[Ingest],
+        cluster: Cluster,
         ingest_tasks: int,
         scaling: Scaling | None = None,
     ) -> None:
         def failed(error: Exception) -> None:
             self.post(lambda: self._fail(error))
 
-        self._ingesting = Ingesting(ingests, ingest_tasks, self._last_epoch, failed)
+        self._ingesting = Ingesting(ingests, cluster, ingest_tasks, self._last_epoch, failed)
         super().__init__(name, spec, options, storage, launcher, scaling=scaling)
 
     def cancel(self) -> None:

@@ -6,24 +6,20 @@ does not retry it: what comes after a failure is the coordinator's to decide.
 
 from __future__ import annotations
 
-import io
-import re
 import threading
 import time
 import uuid
-import zipfile
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import cloudpickle
 from pyspark import BarrierTaskContext
 
-import mainstay
 from mainstay.drive.remote_worker import Bootstrap, RemoteWorker
 from mainstay.errors import SessionStoppedError
+from mainstay.spark.launch.cluster import Cluster, Main
 from mainstay.spark.launch.reservations import Reservation
-from mainstay.spark.launch.session import is_local, is_stopped, slots
+from mainstay.spark.launch.spark_errors import summary
 from mainstay.transport.address import LOOPBACK
 
 CLOSE_S = 30.0
@@ -33,24 +29,22 @@ _LOOK_S = 0.1
 
 
 class SparkLauncher:
-    """Starts attempts on one Spark session."""
+    """Starts attempts on the cluster of one Spark session."""
 
-    def __init__(self, session: Any, name: str, reservation: Reservation | None = None) -> None:
-        self._session = session
+    def __init__(self, cluster: Cluster, name: str, reservation: Reservation | None = None) -> None:
+        self._cluster = cluster
         self._reservation = reservation
         self._name = name
         self._id = uuid.uuid4().hex
         self._threads: dict[int, threading.Thread] = {}
         self._stops: dict[int, threading.Event] = {}
-        self._is_local = self.shares_terminal = is_local(session)
-        context = session.sparkContext
-        self.host = LOOPBACK if self._is_local else context.getConf().get("spark.driver.host")
-        if not self._is_local:
-            ship_package(context)
+        self.shares_terminal = cluster.is_local
+        self.host = cluster.host
+        cluster.prepare()
 
     def start(self, bootstrap: Bootstrap, workers: int, ended: Callable[[str], None]) -> None:
         before = [thread for thread in self._threads.values() if thread.is_alive()]
-        main = _main(cloudpickle.dumps(bootstrap), LOOPBACK if self._is_local else None)
+        main = _main(cloudpickle.dumps(bootstrap), LOOPBACK if self._cluster.is_local else None)
         stopped = self._stops[bootstrap.attempt] = threading.Event()
 
         def run() -> None:
@@ -59,13 +53,14 @@ class SparkLauncher:
                 thread.join()
             try:
                 self._await_slots(workers, stopped)
+                if stopped.is_set():
+                    ended("it was stopped before its Spark job was submitted")
+                    return
                 group = self._group(bootstrap.attempt)
                 if self._reservation is not None:
                     self._reservation.group = group
                 description = f"mainstay: {self._name}, attempt {bootstrap.attempt}"
-                self._session.sparkContext.setJobGroup(group, description, True)
-                rows = self._session.range(0, workers, 1, workers)
-                rows.mapInArrow(main, "nothing int", barrier=True).collect()
+                self._cluster.run_barrier(main, workers, group, description)
                 ended("its Spark job has ended")
             except Exception as error:
                 # Once the session is stopped, nothing that Spark says of it means anything.
@@ -83,9 +78,13 @@ class SparkLauncher:
         Spark looks for them only every 15 s once a barrier job has found too few.
         """
         until = time.monotonic() + SLOTS_S
-        while slots(self._session)[0] < workers and time.monotonic() < until:
+        while self._has_too_few(workers) and time.monotonic() < until:
             if stopped.wait(_LOOK_S):
                 return
+
+    def _has_too_few(self, workers: int) -> bool:
+        slots = self._cluster.slots()
+        return slots is not None and slots.total < workers
 
     def _group(self, attempt: int) -> str:
         return f"mainstay-{self._id}-{attempt}"
@@ -95,15 +94,14 @@ class SparkLauncher:
         if attempt in self._stops:
             self._stops[attempt].set()
         try:
-            context = self._session.sparkContext._jsc.sc()
-            context.cancelJobGroupAndFutureJobs(self._group(attempt))
+            self._cluster.cancel(self._group(attempt))
         except Exception:
             # A session that was stopped has taken its jobs with it.
-            if not is_stopped(self._session):
+            if not self._cluster.is_stopped():
                 raise
 
     def gone(self) -> Exception | None:
-        if not is_stopped(self._session):
+        if not self._cluster.is_stopped():
             return None
         return SessionStoppedError(
             f"the Spark session was stopped, or its JVM died, under job {self._name!r}, and its "
@@ -125,7 +123,7 @@ class SparkLauncher:
                 self._reservation.release()
 
 
-def _main(bootstrap: bytes, host: str | None) -> Callable[[Iterator[Any]], Iterator[Any]]:
+def _main(bootstrap: bytes, host: str | None) -> Main:
     """What every barrier task runs."""
 
     def main(batches: Iterator[Any]) -> Iterator[Any]:
@@ -138,38 +136,3 @@ def _main(bootstrap: bytes, host: str | None) -> Callable[[Iterator[Any]], Itera
         return iter(())
 
     return main
-
-
-_NOISE = re.compile(
-    r"^(An error occurred while calling .*|"
-    r".*Could not recover from a failed barrier ResultStage.*|"
-    r"(\.\.\.|at |Caused by: |Driver stacktrace).*)$"
-)
-_JAVA_CLASS = re.compile(r"^:?\s*([a-z_]\w*\.)+[A-Z][\w$]*:\s*")
-_PYTHON_ERROR = re.compile(r"^([A-Za-z_][\w.]*(Error|Exception|Exit|Interrupt)\b.*)$")
-
-
-def summary(text: str) -> str:
-    """The line of a failed Spark job's error that says what happened."""
-    lines = [line.rstrip() for line in text.splitlines() if line.strip()]
-    traceback = next((n for n, line in enumerate(lines) if "Traceback (most recent" in line), None)
-    if traceback is not None:
-        for line in lines[traceback + 1 :]:
-            if not line.startswith((" ", "\t")) and _PYTHON_ERROR.match(line):
-                return line
-    telling = [line for line in lines if not _NOISE.match(line.strip())]
-    return _JAVA_CLASS.sub("", telling[0]).strip().rstrip(":") if telling else "".join(lines[:1])
-
-
-def ship_package(context: Any) -> None:
-    """Give executors this package; what it depends on must be installed there."""
-    target = Path(context._temp_dir) / "mainstay.zip"
-    if target.exists():
-        return
-    root = Path(mainstay.__file__).parent
-    data = io.BytesIO()
-    with zipfile.ZipFile(data, "w") as archive:
-        for path in sorted(root.rglob("*.py")):
-            archive.write(path, Path("mainstay") / path.relative_to(root))
-    target.write_bytes(data.getvalue())
-    context.addPyFile(str(target))

@@ -10,7 +10,6 @@ import math
 import threading
 import time
 from dataclasses import dataclass
-from typing import Any
 
 choosing = threading.RLock()
 """Held while free slots are counted and then reserved."""
@@ -37,45 +36,30 @@ class Reservation:
         self.slots = slots
 
 
-def reserve(session: Any, slots: int) -> Reservation:
+def reserve(application: str, slots: int) -> Reservation:
     """Promise slots to a job; call it with ``choosing`` held since they were counted."""
-    reservation = Reservation(session.sparkContext.applicationId, slots)
+    reservation = Reservation(application, slots)
     with choosing:
         _reservations[id(reservation)] = reservation
     return reservation
 
 
-def since_release(session: Any) -> float:
+def since_release(application: str) -> float:
     """Seconds since a job of this process gave slots of the application back; infinite if none."""
-    at = _released_at.get(session.sparkContext.applicationId)
+    at = _released_at.get(application)
     return math.inf if at is None else time.monotonic() - at
 
 
-def free_slots(session: Any, total: int, running: int) -> int:
-    """How many slots nobody has or was promised; ``running`` tasks have one each."""
-    promised = sum(each.slots for each in _of(session))
-    return total - promised - others(session, running)
+def promised(application: str) -> int:
+    """How many slots the jobs of this process have or will have."""
+    return sum(each.slots for each in _of(application))
 
 
-def others(session: Any, running: int) -> int:
-    """How many of the running tasks are those of no job of this process that still runs."""
-    tracker = session.sparkContext._jsc.sc().statusTracker()
-    groups = [each.group for each in _of(session) if each.group is not None]
-    return max(0, running - sum(_active_tasks(tracker, group) for group in groups))
+def groups_of(application: str) -> list[str]:
+    """The Spark jobs that have been given such slots."""
+    return [each.group for each in _of(application) if each.group is not None]
 
 
-def _of(session: Any) -> list[Reservation]:
-    application = session.sparkContext.applicationId
+def _of(application: str) -> list[Reservation]:
     with choosing:
         return [each for each in _reservations.values() if each.application == application]
-
-
-def _active_tasks(tracker: Any, group: str) -> int:
-    count = 0
-    for job in tracker.getJobIdsForGroup(group):
-        info = tracker.getJobInfo(job)
-        if info.isDefined():
-            for stage in info.get().stageIds():
-                found = tracker.getStageInfo(stage)
-                count += int(found.get().numActiveTasks()) if found.isDefined() else 0
-    return count

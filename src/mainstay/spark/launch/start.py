@@ -19,17 +19,12 @@ from mainstay.runtime.options import (
 from mainstay.runtime.spec import JobSpec, Tuning
 from mainstay.snapshot.storage import shared
 from mainstay.spark.ingest.dataframes import Ingest
+from mainstay.spark.launch.cluster import Cluster, cluster_of
 from mainstay.spark.launch.deferred import DeferredLauncher
 from mainstay.spark.launch.job import IngestingJob
 from mainstay.spark.launch.launcher import SparkLauncher
 from mainstay.spark.launch.reservations import Reservation, choosing, reserve
-from mainstay.spark.launch.session import (
-    check_more_slots,
-    check_session,
-    is_spark_running,
-    own_session,
-    slots,
-)
+from mainstay.spark.launch.session import is_spark_running, own_session
 
 
 def start_on_spark(
@@ -61,37 +56,39 @@ def start_on_spark(
     if may_wait and not has_work(name, spec, location, restore):
         deferred = DeferredLauncher(lambda: _own_launcher(name, spec.workers, master))
         return RemoteJob(name, spec, options, location, deferred, scaling=scaling)
-    own = own or own_session(spec.workers, master)
+    cluster = cluster_of(own or own_session(spec.workers, master))
     queries = sum(ingest.is_streaming for ingest in ingests)
     with choosing:
-        check_session(own, spec.workers, more_slots=queries)
-        tasks = _tasks_of_a_query(own, spec.workers, queries)
-        reservation = reserve(own, spec.workers)
+        cluster.check(spec.workers, more_slots=queries)
+        tasks = _tasks_of_a_query(cluster, spec.workers, queries)
+        reservation = reserve(cluster.application, spec.workers)
     try:
-        launcher = SparkLauncher(own, name, reservation)
+        launcher = SparkLauncher(cluster, name, reservation)
         if scaling is not None:
-            scaling = replace(scaling, check=_rescaling(own, reservation))
+            scaling = replace(scaling, check=_rescaling(cluster, reservation))
         if not ingests:
             return RemoteJob(
                 name, spec, options, location, launcher, scaling=scaling, election=election
             )
-        return IngestingJob(name, spec, options, location, launcher, ingests, tasks, scaling)
+        return IngestingJob(
+            name, spec, options, location, launcher, ingests, cluster, tasks, scaling
+        )
     except BaseException:
         reservation.release()
         raise
 
 
 def _own_launcher(name: str, workers: int, master: str | None) -> SparkLauncher:
-    session = own_session(workers, master)
+    cluster = cluster_of(own_session(workers, master))
     with choosing:
-        check_session(session, workers)
-        return SparkLauncher(session, name, reserve(session, workers))
+        cluster.check(workers)
+        return SparkLauncher(cluster, name, reserve(cluster.application, workers))
 
 
-def _rescaling(session: Any, reservation: Reservation) -> Callable[[JobSpec, int], None]:
+def _rescaling(cluster: Cluster, reservation: Reservation) -> Callable[[JobSpec, int], None]:
     def check(plan: JobSpec, now: int) -> None:
         with choosing:
-            check_more_slots(session, plan.workers, now)
+            cluster.check_rescale(plan.workers, now)
             reservation.change(plan.workers)
 
     return check
@@ -101,7 +98,8 @@ def _session_of(ingests: Sequence[Ingest]) -> Any:
     return ingests[0].df.sparkSession if ingests else None
 
 
-def _tasks_of_a_query(session: Any, workers: int, queries: int) -> int:
+def _tasks_of_a_query(cluster: Cluster, workers: int, queries: int) -> int:
     """How many tasks a query may run at a time, for all to fit beside the workers."""
-    _, free = slots(session)
+    slots = cluster.slots()
+    free = workers if slots is None else slots.free
     return max(1, (free - workers) // max(1, queries))

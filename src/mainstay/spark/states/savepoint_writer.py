@@ -38,7 +38,7 @@ from mainstay.snapshot.savepoint import (
 )
 from mainstay.snapshot.savepoint_files import write_units
 from mainstay.snapshot.storage import Storage
-from mainstay.spark.launch.launcher import summary
+from mainstay.spark.launch.spark_errors import summary
 from mainstay.spark.states.source import prepare, quoted
 from mainstay.spark.states.writing import (
     GROUP,

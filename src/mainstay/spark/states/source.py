@@ -32,8 +32,8 @@ from mainstay.inspect.key_values import ALL_KEYS, key_values
 from mainstay.inspect.reading import LATEST, Origin, StateSlice, StateView, UnitsSlice
 from mainstay.schema import format_schema, format_type
 from mainstay.schema.sizes import cut
-from mainstay.spark.launch.launcher import ship_package
-from mainstay.spark.launch.session import check_python, is_local_master
+from mainstay.spark.launch.classic_cluster import prepare_context
+from mainstay.spark.launch.cluster import cluster_of
 from mainstay.spark.states.filters import groups_left
 from mainstay.spelling import did_you_mean
 
@@ -126,13 +126,7 @@ def _is_registered(spark: SparkSession) -> bool:
 def prepare(spark: SparkSession) -> None:
     """What the start of a job does: check the workers' Python, give a cluster this package."""
     if _is_classic(spark):
-        _prepare(spark.sparkContext)
-
-
-def _prepare(context: Any) -> None:
-    check_python(context)
-    if not is_local_master(context.master):
-        ship_package(context)
+        cluster_of(spark).prepare()
 
 
 def parallelism_of(spark: SparkSession) -> int:
@@ -178,7 +172,7 @@ class StateDataSource(DataSource):
         # is opened in another Python. In Spark's workers there is no context.
         context = SparkContext._active_spark_context
         if context is not None:
-            _prepare(context)
+            prepare_context(context)
         return FORMAT
 
     def schema(self) -> str:

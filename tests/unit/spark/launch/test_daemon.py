@@ -12,6 +12,7 @@ pytest.importorskip("pyspark")
 
 from mainstay.spark.launch import session
 from mainstay.spark.launch.daemon import PRELOADED
+from mainstay.spark.launch.workers_python import imports_this_package
 
 
 def output_of(program: str) -> list[str]:
@@ -73,10 +74,10 @@ def test_a_child_still_finds_modules_that_were_not_imported() -> None:
 def test_a_local_session_uses_it_where_workers_find_this_package_by_themselves(
     tmp_path: Path,
 ) -> None:
-    assert session._imports_this_package(sys.executable)
+    assert imports_this_package(sys.executable)
     elsewhere = tmp_path / "python"
     elsewhere.write_text("#!/bin/sh\necho /opt/elsewhere/mainstay/__init__.py\n")
     elsewhere.chmod(0o755)
-    assert not session._imports_this_package(str(elsewhere))
+    assert not imports_this_package(str(elsewhere))
     elsewhere.write_text("#!/bin/sh\necho \"AttributeError: 'NoneType'\" >&2; exit 1\n")
-    assert not session._imports_this_package(str(elsewhere))
+    assert not imports_this_package(str(elsewhere))

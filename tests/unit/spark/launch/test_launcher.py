@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
+from types import SimpleNamespace
 
 import pytest
 
 pytest.importorskip("pyspark")
 
 from mainstay.spark.launch import launcher
-from mainstay.spark.launch.launcher import summary
+from mainstay.spark.launch.slots import Slots
+from mainstay.spark.launch.spark_errors import summary
 
 CALL = "An error occurred while calling o65.collectToPython.\n: org.apache.spark.SparkException: "
 BARRIER = (
@@ -58,34 +59,31 @@ def test_the_line_that_says_what_happened_is_found(text: str, expected: str | No
 
 
 class Waiting:
-    """A launcher whose Spark has slots as a test says."""
+    """A launcher whose cluster has slots as a test says."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, slots: list[int]) -> None:
+    def __init__(self, slots: list[int]) -> None:
         self.asked = threading.Event()
         self.stopped = threading.Event()
         self._slots = slots
-        monkeypatch.setattr(launcher, "slots", self._look)
         self._launcher = launcher.SparkLauncher.__new__(launcher.SparkLauncher)
-        self._launcher._session = None
+        self._launcher._cluster = SimpleNamespace(slots=self._look)
 
-    def _look(self, _: Any) -> tuple[int, int]:
+    def _look(self) -> Slots:
         self.asked.set()
-        return (self._slots.pop(0) if len(self._slots) > 1 else self._slots[0]), 0
+        return Slots(self._slots.pop(0) if len(self._slots) > 1 else self._slots[0], 0)
 
     def wait_for(self, workers: int) -> None:
         self._launcher._await_slots(workers, self.stopped)
 
 
-def test_slots_of_an_executor_that_died_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slots_of_an_executor_that_died_are_waited_for() -> None:
     slots = [2, 2, 4]
-    Waiting(monkeypatch, slots).wait_for(3)
+    Waiting(slots).wait_for(3)
     assert slots == [4]
 
 
-def test_slots_are_not_waited_for_once_the_attempt_is_over(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    waiting = Waiting(monkeypatch, [2])
+def test_slots_are_not_waited_for_once_the_attempt_is_over() -> None:
+    waiting = Waiting([2])
     thread = threading.Thread(target=waiting.wait_for, args=(3,))
     thread.start()
     waiting.asked.wait()
@@ -98,6 +96,6 @@ def test_spark_is_asked_all_the_same_when_slots_do_not_come(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(launcher, "SLOTS_S", 0.2)
-    waiting = Waiting(monkeypatch, [2])
+    waiting = Waiting([2])
     waiting.wait_for(3)
     assert waiting.asked.is_set()

@@ -13,8 +13,10 @@ import pytest
 pytest.importorskip("pyspark")
 
 from mainstay.errors import SlotsError, SparkSetupError
+from mainstay.spark.launch.cluster import cluster_of
+from mainstay.spark.launch.memory import mebibytes
 from mainstay.spark.launch.reservations import reserve
-from mainstay.spark.launch.session import check_session, local_session, mebibytes
+from mainstay.spark.launch.session import local_session
 
 
 @dataclass
@@ -51,6 +53,10 @@ class FakeSession:
             getConf=lambda: self.settings,
             _jsc=None if self.is_stopped else SimpleNamespace(sc=lambda: java),
         )
+
+
+def check_session(session: Any, workers: int, more_slots: int = 0) -> None:
+    cluster_of(session).check(workers, more_slots)
 
 
 def refusal(session: Any, workers: int = 2, **options: Any) -> str:
@@ -125,13 +131,13 @@ def test_the_last_tasks_of_an_ended_job_are_waited_for() -> None:
     session = Lingering()
     assert "of which 1 is free" in refusal(session, 2)
     session.looks = 3
-    reserve(session, 2).release()
+    reserve("lingering", 2).release()
     check_session(session, 2)
 
 
 def test_slots_that_another_job_was_promised_are_not_free() -> None:
     session = FakeSession(total=4)
-    reservation = reserve(session, 3)
+    reservation = reserve("application", 3)
     try:
         assert "has 4, of which 1 is free" in refusal(session, 2)
         check_session(session, 1)

@@ -1,0 +1,137 @@
+"""The cluster behind a classic session, whose JVM is a child of this process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from mainstay.errors import SparkSetupError
+from mainstay.spark.launch.masters import is_local_master
+from mainstay.spark.launch.memory import PYTHON_MEMORY, require_memory
+from mainstay.spark.launch.package import packed
+from mainstay.spark.launch.reservations import groups_of, promised, since_release
+from mainstay.spark.launch.settings import require_settings
+from mainstay.spark.launch.slots import Slots, require_more_slots, require_slots
+from mainstay.spark.launch.workers_python import check_same_python
+from mainstay.transport.address import LOOPBACK
+
+LINGERING_S = 10.0
+"""How long the tasks of an ended job may keep its slots."""
+
+
+class ClassicCluster:
+    """Asks the SparkContext, and the JVM below it."""
+
+    def __init__(self, session: Any) -> None:
+        self.session = session
+        self._context = session.sparkContext
+        if self._context._jsc is None:
+            raise SparkSetupError("this Spark session was stopped. Start another one.")
+        self.application: str = self._context.applicationId
+        self.is_local = is_local_master(self._context.master)
+        driver = self._context.getConf().get("spark.driver.host")
+        self.host: str = LOOPBACK if self.is_local else driver
+
+    def setting(self, name: str, default: str | None = None) -> str | None:
+        # Those of SQL can be set after the start of the application, so the session knows.
+        is_sql = name.startswith("spark.sql.")
+        found = (self.session.conf if is_sql else self._context.getConf()).get(name, default)
+        return None if found is None else str(found)
+
+    def is_stopped(self) -> bool:
+        if self._context._jsc is None:
+            return True
+        try:
+            return bool(self._java().isStopped())
+        except Exception:
+            # Nobody answers, or the context was taken away this very moment.
+            return True
+
+    def parallelism(self) -> int | None:
+        return int(self._context.defaultParallelism)
+
+    def _java(self) -> Any:
+        return self._context._jsc.sc()
+
+    # ------------------------------------------------------------ what it must be
+
+    def check(self, workers: int, more_slots: int = 0) -> None:
+        require_settings(self.setting)
+        _check_python(self._context)
+        require_slots(self.slots, self._has_lingering_tasks, workers, more_slots)
+        setting = self.setting(PYTHON_MEMORY)
+        if setting is not None:
+            require_memory(setting, self._slots_of_an_executor())
+
+    def check_rescale(self, workers: int, running: int) -> None:
+        require_more_slots(self.slots().free, workers, running)
+
+    def prepare(self) -> None:
+        prepare_context(self._context)
+
+    # ------------------------------------------------------------ slots
+
+    def slots(self) -> Slots:
+        profile = self._java().resourceProfileManager().defaultResourceProfile()
+        total = int(self._java().maxNumConcurrentTasks(profile))
+        return Slots(total, total - promised(self.application) - self._tasks_of_others())
+
+    def _has_lingering_tasks(self) -> bool:
+        return since_release(self.application) < LINGERING_S and self._tasks_of_others() > 0
+
+    def _tasks_of_others(self) -> int:
+        """How many of the running tasks are those of no job of this process that still runs."""
+        own = sum(self._active_tasks(group) for group in groups_of(self.application))
+        running = sum(int(info.numRunningTasks()) for info in self._executors())
+        return max(0, running - own)
+
+    def _executors(self) -> Any:
+        return self._java().statusTracker().getExecutorInfos()
+
+    def _active_tasks(self, group: str) -> int:
+        tracker, count = self._java().statusTracker(), 0
+        for job in tracker.getJobIdsForGroup(group):
+            info = tracker.getJobInfo(job)
+            if info.isDefined():
+                for stage in info.get().stageIds():
+                    found = tracker.getStageInfo(stage)
+                    count += int(found.get().numActiveTasks()) if found.isDefined() else 0
+        return count
+
+    def _slots_of_an_executor(self) -> int:
+        # The driver is in the list, and runs tasks only in local mode.
+        executors = len(list(self._executors())) - (0 if self.is_local else 1)
+        return max(1, -(-self.slots().total // max(1, executors)))
+
+    # ------------------------------------------------------------ running
+
+    def run_barrier(self, main: Any, workers: int, tag: str, description: str) -> None:
+        with self.tagged(tag, description):
+            rows = self.session.range(0, workers, 1, workers)
+            rows.mapInArrow(main, "nothing int", barrier=True).collect()
+
+    @contextmanager
+    def tagged(self, tag: str, description: str) -> Iterator[None]:
+        self._context.setJobGroup(tag, description, True)
+        yield
+
+    def cancel(self, tag: str) -> None:
+        """Jobs of the tag to come as well: the first may be about to be submitted."""
+        self._java().cancelJobGroupAndFutureJobs(tag)
+
+
+def prepare_context(context: Any) -> None:
+    """See that tasks of an application find this package and what it needs."""
+    _check_python(context)
+    if not is_local_master(context.master):
+        package = packed(Path(context._temp_dir))
+        if package.name not in context._python_includes:
+            context.addPyFile(str(package))
+
+
+def _check_python(context: Any) -> None:
+    """Where workers run on this machine it can be seen beforehand what they would run in."""
+    if is_local_master(context.master):
+        check_same_python(context.pythonExec)
