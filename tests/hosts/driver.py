@@ -18,8 +18,10 @@ from pyspark.sql import SparkSession
 
 import tests.drive.ledger as ledger_module
 from mainstay.drive.remote_job import Patience, RemoteJob
+from mainstay.spark.launch.cluster import cluster_of
 from mainstay.spark.launch.launcher import SparkLauncher
-from mainstay.spark.launch.session import DAEMON, STEADY, slots
+from mainstay.spark.launch.reservations import reserve
+from mainstay.spark.launch.session import DAEMON, STEADY
 from tests.drive.ledger import LedgerJob, await_until
 
 
@@ -37,17 +39,22 @@ class Driver:
             .getOrCreate()
         )
         self._session.sparkContext.setLogLevel("OFF")
+        self._cluster = cluster_of(self._session)
         self._job: RemoteJob
 
     def slots(self) -> list[int]:
-        return list(slots(self._session))
+        return list(self._cluster.slots())
 
     def await_slots(self, number: int, timeout_s: float = 90.0) -> None:
         await_until(lambda: self.slots()[0] == number, f"there are {number} slots", timeout_s)
 
-    def start(self, folder: str, patience: dict[str, float], **settings: Any) -> None:
+    def start(
+        self, folder: str, patience: dict[str, float], least: int | None, **settings: Any
+    ) -> None:
         ledger = LedgerJob(Path(folder), **settings)
-        self._job = ledger.start(SparkLauncher(self._session, "ledger"), Patience(**patience))
+        reservation = reserve(self._cluster.application, ledger.spec.workers)
+        launcher = SparkLauncher(self._cluster, "ledger", reservation)
+        self._job = ledger.start(launcher, Patience(**patience), min_parallelism=least)
 
     def look(self) -> dict[str, Any]:
         job = self._job
@@ -56,7 +63,7 @@ class Driver:
             "attempts": [(each.attempt, each.reason) for each in job.attempts()],
             "epochs": [each.attempt for each in job.snapshots() if each.status == "complete"],
             "workers": sorted(job.workers().values()),
-            "parallelism": job.parallelism,
+            "parallelism": [job.parallelism, job.asked_parallelism],
             "problems": [str(problem) for problem in job.problems()],
         }
 

@@ -14,6 +14,7 @@ from tests.drive.ledger import LedgerJob, await_until
 from tests.services.spark_hosts import DRIVER, SLOTS_EACH, SparkHosts
 
 ROOT = Path(__file__).parents[2]
+TRIES = 5
 
 
 class RemoteDriver:
@@ -22,6 +23,7 @@ class RemoteDriver:
     def __init__(self, cluster: SparkHosts) -> None:
         self.cluster = cluster
         self.log = cluster.folder / "driver.log"
+        self._read = 0
         address = cluster.hosts.address(DRIVER)
         with self.log.open("ab") as log:
             self._process = cluster.hosts.start(
@@ -53,7 +55,10 @@ class RemoteDriver:
         return RunningLedger(self, folder, settings)
 
     def warnings(self) -> list[str]:
-        return [line for line in self.log.read_text().splitlines() if " WARNING " in line]
+        """What the driver has warned of since this was last asked."""
+        said = self.log.read_text()[self._read :]
+        self._read += len(said)
+        return [line for line in said.splitlines() if " WARNING " in line]
 
 
 class RunningLedger:
@@ -61,10 +66,11 @@ class RunningLedger:
 
     def __init__(self, driver: RemoteDriver, folder: Path, settings: dict[str, Any]) -> None:
         patience = settings.pop("patience", {})
+        least = settings.pop("least", None)
         settings = {"count": 300_000, "per_second": 2_000.0, "workers": 2, **settings}
         self.ledger = LedgerJob(folder, **settings)
         self._driver = driver
-        driver.tell("start", folder=str(folder), patience=patience, **settings)
+        driver.tell("start", folder=str(folder), patience=patience, least=least, **settings)
 
     def look(self) -> dict[str, Any]:
         return self._driver.tell("look")
@@ -84,11 +90,21 @@ class RunningLedger:
         return seen
 
     def await_epoch(self, after: int = 0) -> dict[str, Any]:
-        """Until an attempt later than one has completed an epoch."""
+        """Until an attempt later than one has completed an epoch, and its output is there."""
         return self.await_look(
-            lambda seen: any(attempt > after for attempt in seen["epochs"]),
-            f"an attempt after {after} has completed an epoch",
+            lambda _: any(attempt > after for attempt in self._written()),
+            f"an attempt after {after} has written something",
         )
+
+    def _written(self) -> set[int]:
+        """The attempts of which there is output."""
+        return {int(path.name.partition("-")[0]) for path in self._files()}
+
+    def _files(self) -> list[Path]:
+        return [path for path in self.ledger.shelf.folder.iterdir() if path.name[0] != "."]
+
+    def _written_at(self) -> list[float]:
+        return sorted(path.stat().st_mtime for path in self._files())
 
     def hosts(self) -> set[str]:
         """The names of the hosts that have workers."""
@@ -104,8 +120,33 @@ class RunningLedger:
 
     def first_record_after(self, moment: float) -> float:
         """How long after a moment the longest silence of the output ended, in seconds."""
-        files = [path for path in self.ledger.shelf.folder.iterdir() if path.name[0] != "."]
-        written = sorted(path.stat().st_mtime for path in files)
+        written = self._written_at()
         around = [written[0], *[at for at in written if at > moment - 2.0]]
         _, end = max(pairwise(around), key=lambda pair: pair[1] - pair[0])
         return end - moment
+
+    def await_output_after(self, moment: float) -> None:
+        """Until something is written that was not there at a moment."""
+
+        def is_there(_: object) -> bool:
+            return any(at > moment for at in self._written_at())
+
+        self.await_look(is_there, "there is new output")
+
+
+def begun(driver: RemoteDriver, folder: Path, **settings: Any) -> RunningLedger:
+    """A ledger with workers on all hosts of the cluster, which has completed an epoch.
+
+    Spark may put them all on one host, where that has slots just then: another try is made.
+    """
+    driver.warnings()
+    for number in range(TRIES):
+        place = folder / str(number)
+        place.mkdir()
+        job = driver.start(place, **settings)
+        job.await_epoch()
+        if job.hosts() == set(driver.cluster.workers):
+            return job
+        driver.tell("cancel")
+        driver.await_all_slots()
+    raise AssertionError(f"in {TRIES} tries workers were never on all of {driver.cluster.workers}")

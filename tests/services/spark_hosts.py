@@ -1,4 +1,4 @@
-"""A standalone Spark cluster over several hosts: a master, workers of two slots each, a driver's host.
+"""A standalone Spark cluster over several hosts: a master, workers of two slots each, a driver.
 
 ::
 
@@ -97,7 +97,10 @@ class SparkHosts:
 
     def _start(self, name: str, main: str, *arguments: str) -> None:
         environment = self.environment(name)
-        command = [f"{environment['SPARK_HOME']}/bin/spark-class", f"org.apache.spark.deploy.{main}"]
+        command = [
+            f"{environment['SPARK_HOME']}/bin/spark-class",
+            f"org.apache.spark.deploy.{main}",
+        ]
         with self.log(name).open("ab") as log:
             process = self.hosts.start(
                 name, [*command, *arguments], env=environment, stdout=log, stderr=log

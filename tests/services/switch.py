@@ -1,4 +1,4 @@
-"""A switch in user space: ``python -m tests.services.switch NAMESPACE...`` plugs namespaces together.
+"""A switch in user space: ``python -m tests.services.switch NAMESPACE...`` plugs them together.
 
 Each namespace gets a device ``eth0`` whose frames this process carries, late, lossy or not at all,
 as it was last told on its standard input: a line of JSON for each change, answered by a line.

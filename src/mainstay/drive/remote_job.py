@@ -79,8 +79,11 @@ class Launcher(Protocol):
     def counts_room(self) -> bool:
         """Whether it can tell how much room there is; where it cannot, there is always enough."""
 
-    def room(self) -> int:
-        """For how many processes of the job there is room, its own included; from any thread."""
+    def room(self) -> int | None:
+        """For how many processes of the job there is room, its own included; from any thread.
+
+        None where that cannot be told.
+        """
 
     def gone(self) -> Exception | None:
         """Why no process can ever be started here again; None where one can."""
@@ -181,7 +184,7 @@ class RemoteJob(JobHandle):
     def counts_room(self) -> bool:
         return self._launcher.counts_room
 
-    def room(self) -> int:
+    def room(self) -> int | None:
         return self._launcher.room()
 
     def end(self, attempt: Attempt) -> None:

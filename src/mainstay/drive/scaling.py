@@ -11,8 +11,9 @@ from mainstay.runtime.spec import JobSpec
 
 @dataclass(frozen=True, slots=True)
 class Scaling:
-    """A job's parallelism, and its plan at another. ``least`` is what it may be run at where there is
-    too little room; None: at nothing else.
+    """A job's parallelism, and its plan at another.
+
+    ``least`` is what it may be run at where there is too little room; None: at nothing else.
 
     ``check`` is given a plan and the number of workers that run now, and raises what speaks against
     it, such as too few slots.

@@ -1,7 +1,7 @@
 """Fitting: with how many workers a job is started where there is no room for all that it asks for.
 
-A job that may run with fewer (``min_parallelism``) waits a while for room, because what was lost may
-be replaced soon, and is then started with as many workers as there is room for. When there is
+A job that may run with fewer (``min_parallelism``) waits a while for room, because what was lost
+may be replaced soon, and is then started with as many workers as there is room for. When there is
 room for more, and has been for a time, it is rescaled. That time becomes longer with each such
 rescale, so that a host that comes and goes does not take the job with it.
 
@@ -65,7 +65,7 @@ class Fitting:
     # ------------------------------------------------------------ an attempt is due
 
     def fit(self, go: Go) -> None:
-        """Call ``go`` with the plan of the next attempt: now, or when enough was waited for room."""
+        """Call ``go`` with the plan of the next attempt, now or after waiting for room."""
         now = self._ports.clock.monotonic()
         self._more_since = None
         if not self._cluster.counts_room:
@@ -90,7 +90,7 @@ class Fitting:
             self.asked = job
 
     def rescaled(self, job: JobSpec) -> None:
-        """The attempt has halted to go on with a plan: one that the user asks for, or a grown one."""
+        """The attempt has halted to go on with a plan: one that the user asks for, or our own."""
         if job is not self._grown:
             self.asked = job
         self._grown = None

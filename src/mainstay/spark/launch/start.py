@@ -49,7 +49,8 @@ def start_on_spark(
     Before that one is started, what can be known without it is looked at. One of several drivers
     has its session ready when it is elected, whatever there is to do by then.
     """
-    options = JobOptions(name, name, snapshots, restart, restore, tuning or Tuning())
+    least = None if scaling is None else scaling.least
+    options = JobOptions(name, name, snapshots, restart, restore, tuning or Tuning(), least)
     location = shared(directory)
     own = session or _session_of(ingests)
     may_wait = own is None and election is None and not is_spark_running()
@@ -59,11 +60,12 @@ def start_on_spark(
     cluster = cluster_of(own or own_session(spec.workers, master))
     queries = sum(ingest.is_streaming for ingest in ingests)
     with choosing:
-        cluster.check(spec.workers, more_slots=queries)
+        needed = spec.workers if scaling is None else scaling.least_workers(spec)
+        cluster.check(needed, more_slots=queries)
         tasks = _tasks_of_a_query(cluster, spec.workers, queries)
         reservation = reserve(cluster.application, spec.workers)
     try:
-        launcher = SparkLauncher(cluster, name, reservation)
+        launcher = SparkLauncher(cluster, name, reservation, queries)
         if scaling is not None:
             scaling = replace(scaling, check=_rescaling(cluster, reservation))
         if not ingests:
