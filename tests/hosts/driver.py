@@ -49,11 +49,19 @@ class Driver:
         await_until(lambda: self.slots()[0] == number, f"there are {number} slots", timeout_s)
 
     def start(
-        self, folder: str, patience: dict[str, float], least: int | None, **settings: Any
+        self,
+        folder: str,
+        patience: dict[str, float],
+        least: int | None,
+        leaves: bool,
+        **settings: Any,
     ) -> None:
+        """``leaves``: whether Spark is told of hosts that are lost."""
         ledger = LedgerJob(Path(folder), **settings)
         reservation = reserve(self._cluster.application, ledger.spec.workers)
         launcher = SparkLauncher(self._cluster, "ledger", reservation)
+        if not leaves:
+            launcher.leave = lambda hosts: None  # type: ignore[method-assign]
         self._job = ledger.start(launcher, Patience(**patience), min_parallelism=least)
 
     def look(self) -> dict[str, Any]:

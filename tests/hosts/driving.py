@@ -66,11 +66,12 @@ class RunningLedger:
 
     def __init__(self, driver: RemoteDriver, folder: Path, settings: dict[str, Any]) -> None:
         patience = settings.pop("patience", {})
-        least = settings.pop("least", None)
+        least, leaves = settings.pop("least", None), settings.pop("leaves", True)
         settings = {"count": 300_000, "per_second": 2_000.0, "workers": 2, **settings}
         self.ledger = LedgerJob(folder, **settings)
         self._driver = driver
-        driver.tell("start", folder=str(folder), patience=patience, least=least, **settings)
+        how = {"patience": patience, "least": least, "leaves": leaves}
+        driver.tell("start", folder=str(folder), **how, **settings)
 
     def look(self) -> dict[str, Any]:
         return self._driver.tell("look")

@@ -18,6 +18,7 @@ which has an IPv6 address only. Nothing of it can be reached from the machine, o
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import shutil
@@ -36,6 +37,7 @@ ROOT = Path(__file__).parents[2]
 SETTINGS = Path("/etc/netns")
 PREFIX = "mainstay-"
 PATIENCE_S = 20.0
+_numbers = itertools.count(1)
 
 
 def why_not() -> str | None:
@@ -97,6 +99,7 @@ class Hosts:
 
     def __init__(self, *names: str) -> None:
         self.names = names
+        self._number = next(_numbers)
         self._switch: subprocess.Popen[str] | None = None
 
     def __enter__(self) -> Hosts:
@@ -134,7 +137,7 @@ class Hosts:
     # ------------------------------------------------------------ what there is
 
     def namespace(self, name: str) -> str:
-        return f"{PREFIX}{os.getpid()}-{name}"
+        return f"{PREFIX}{os.getpid()}-{self._number}-{name}"
 
     def address(self, name: str) -> str:
         return f"10.77.0.{11 + self.names.index(name)}"
@@ -178,21 +181,18 @@ class Hosts:
             stdout=subprocess.PIPE,
             text=True,
         )
-        self._expect("plugged in")
-
-    def _expect(self, answer: str) -> None:
-        assert self._switch is not None
         assert self._switch.stdout is not None
         said = self._switch.stdout.readline().strip()
-        assert said == answer, f"the switch says {said!r}"
+        assert said == "plugged in", f"the switch says {said!r}"
 
     def add_interface(self, name: str, address: str) -> None:
         """Another interface that leads nowhere, as a machine has several."""
         link = ["-n", self.namespace(name)]
         device = f"aside{len(_ip(*link, '-o', 'link').splitlines())}"
-        _ip(*link, "link", "add", device, "type", "dummy")
+        _ip(*link, "link", "add", device, "type", "veth", "peer", "name", f"{device}-end")
         _ip(*link, "addr", "add", f"{address}/24", "dev", device)
-        _ip(*link, "link", "set", device, "up")
+        for end in (device, f"{device}-end"):
+            _ip(*link, "link", "set", end, "up")
 
     # ------------------------------------------------------------ what happens to them
 
@@ -207,23 +207,34 @@ class Hosts:
     def cut(self, name: str, way: str = "both") -> None:
         """Take its cable out; ``in``: it hears nobody, ``out``: nobody hears it."""
         assert way in ("both", "in", "out")
-        self._set(name, hears=way == "out", is_heard=way == "in")
+        self._tell(host=self.names.index(name), hears=way == "out", is_heard=way == "in")
 
     def mend(self, name: str) -> None:
         """Its cable is in, and as good as any."""
-        self._set(name, hears=True, is_heard=True, delay_s=0.0, loss=0.0)
+        good = {"hears": True, "is_heard": True, "delay_s": 0.0, "loss": 0.0}
+        self._tell(host=self.names.index(name), **good)
 
     def slow(self, name: str, delay_s: float, loss: float = 0.0) -> None:
         """Each frame takes so long each way, and so many of them are lost."""
-        self._set(name, delay_s=delay_s, loss=loss)
+        self._tell(host=self.names.index(name), delay_s=delay_s, loss=loss)
 
     def reboot(self, name: str) -> None:
         """Kill everything that runs on it; its network stays up."""
         _kill_all(self.namespace(name))
 
-    def _set(self, name: str, **change: Any) -> None:
+    def overhear(self, *words: str) -> dict[str, Any]:
+        """Listen for words on the wire; which were heard so far, and how many frames there were."""
+        heard = self._tell()
+        for word in words:
+            heard = self._tell(overhear=word)
+        return heard
+
+    def _tell(self, **change: Any) -> dict[str, Any]:
+        """Have the switch do something; it is done when this returns."""
         assert self._switch is not None
         assert self._switch.stdin is not None
-        self._switch.stdin.write(json.dumps({"host": self.names.index(name), **change}) + "\n")
+        assert self._switch.stdout is not None
+        self._switch.stdin.write(json.dumps(change) + "\n")
         self._switch.stdin.flush()
-        self._expect("done")
+        heard: dict[str, Any] = json.loads(self._switch.stdout.readline())
+        return heard

@@ -6,6 +6,9 @@ as it was last told on its standard input: a line of JSON for each change, answe
 ::
 
     {"host": 1, "delay_s": 0.025, "loss": 0.01, "hears": true, "is_heard": true}
+    {"overhear": "a word"}
+
+The answer says how many frames there were, and which of the words it was to overhear were in them.
 
 The kernel's own ways to do this (netem, iptables) are not everywhere, and a cable that carries
 frames one way only they do not have at all.
@@ -25,6 +28,7 @@ import struct
 import sys
 import time
 from dataclasses import dataclass
+from typing import Any
 
 CLONE_NEWNET = 0x40000000
 TUNSETIFF = 0x400454CA
@@ -75,6 +79,9 @@ class Switch:
         self._late: list[tuple[float, int, int, bytes]] = []
         self._numbers = itertools.count()
         self._random = random.Random(77)
+        self.frames = 0
+        self.words: dict[bytes, bool] = {}
+        """Whether each was in a frame."""
 
     def read(self, cable: Cable) -> None:
         for _ in range(MOST_AT_ONCE):
@@ -83,6 +90,9 @@ class Switch:
             except BlockingIOError:
                 return
             self._homes[frame[6:12]] = cable
+            self.frames += 1
+            for word in self.words:
+                self.words[word] = self.words[word] or word in frame
             home = self._homes.get(frame[:6])
             for to in self.cables if home is None else [home]:
                 if to is not cable:
@@ -99,6 +109,17 @@ class Switch:
             heapq.heappush(self._late, (due, next(self._numbers), to.tap, frame))
         else:
             _write(to.tap, frame)
+
+    def change(self, host: int | None = None, overhear: str | None = None, **cable: Any) -> None:
+        if overhear is not None:
+            self.words[overhear.encode()] = False
+        for name, value in cable.items():
+            assert host is not None
+            setattr(self.cables[host], name, value)
+
+    def heard(self) -> dict[str, Any]:
+        words = [word.decode() for word, is_heard in self.words.items() if is_heard]
+        return {"frames": self.frames, "words": words}
 
     def deliver(self) -> float | None:
         """Deliver what is due; how long until the next."""
@@ -138,11 +159,8 @@ def main() -> None:
             line = sys.stdin.readline()
             if not line:
                 return
-            change = json.loads(line)
-            cable = switch.cables[change.pop("host")]
-            for name, value in change.items():
-                setattr(cable, name, value)
-            print("done", flush=True)
+            switch.change(**json.loads(line))
+            print(json.dumps(switch.heard()), flush=True)
 
 
 if __name__ == "__main__":

@@ -72,8 +72,7 @@ class ClassicCluster:
             require_memory(setting, self._slots_of_an_executor())
 
     def check_rescale(self, workers: int, running: int) -> None:
-        total, free = self.slots()
-        require_more_slots(min(free, max(0, total - running)), workers, running)
+        require_more_slots(self.slots(), workers, running)
 
     def prepare(self) -> None:
         prepare_context(self._context)

@@ -45,9 +45,10 @@ def require_slots(
         )
 
 
-def require_more_slots(free: int, workers: int, running: int) -> None:
+def require_more_slots(slots: Slots, workers: int, running: int) -> None:
     """Refuse a rescale that has too few slots, counting those that its own workers give back."""
-    if workers > free + running:
+    free = slots.free
+    if workers > min(free + running, slots.total):
         raise SlotsError(
             f"the rescaled job needs {counted(workers, 'slot')}; {running} "
             f"{'is' if running == 1 else 'are'} its own and {free} {'is' if free == 1 else 'are'} "
