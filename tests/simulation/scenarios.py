@@ -132,8 +132,7 @@ class Scenario:
             parallelism=parallelism,
             rescaled_to=None,
             least=least,
-            restores_savepoint=False,
-            settings=replace(scenario.settings, room=room, rescales=()),
+            settings=replace(scenario.settings, room=room, rescales=(), stop_at_step=None),
         )
 
     @staticmethod

@@ -72,7 +72,8 @@ class ClassicCluster:
             require_memory(setting, self._slots_of_an_executor())
 
     def check_rescale(self, workers: int, running: int) -> None:
-        require_more_slots(self.slots(), workers, running)
+        total, free = self.slots()
+        require_more_slots(min(free, total - running), workers, running)
 
     def prepare(self) -> None:
         prepare_context(self._context)
