@@ -48,6 +48,7 @@ class SparkLauncher:
         self._cluster = cluster
         self._queries = queries
         self._lost: list[LostHost] = []
+        self._leaving = threading.Lock()
         self._reservation = reservation
         self._name = name
         self._id = uuid.uuid4().hex
@@ -110,15 +111,19 @@ class SparkLauncher:
             self._lost.extend(hosts)
 
     def _leave_lost(self) -> None:
-        lost, self._lost = self._lost, []
-        for host in lost:
-            # Spark counts on the slots no more once it is asked. What it waits for then, a master
-            # that may be lost as well, nothing here needs to wait for.
-            asking = threading.Thread(
-                target=self._leave, args=(host,), name="mainstay-leave", daemon=True
-            )
-            asking.start()
-            asking.join(LEAVE_S)
+        with self._leaving:
+            lost, self._lost = self._lost, []
+            for host in lost:
+                self._leave_within(host)
+
+    def _leave_within(self, host: LostHost) -> None:
+        """Spark counts on the slots no more once it is asked. What it waits for then, a master that
+        may be lost as well, nothing here needs to wait for."""
+        asking = threading.Thread(
+            target=self._leave, args=(host,), name="mainstay-leave", daemon=True
+        )
+        asking.start()
+        asking.join(LEAVE_S)
 
     def _leave(self, lost: LostHost) -> None:
         workers = _named("worker", lost.workers)
@@ -141,6 +146,8 @@ class SparkLauncher:
         return not self._cluster.is_local
 
     def room(self) -> int | None:
+        # Spark counts the slots of a lost host until it is told of it.
+        self._leave_lost()
         slots = self._cluster.slots()
         if slots is None:
             return None

@@ -186,3 +186,15 @@ def test_there_is_room_for_what_others_were_not_promised() -> None:
     finally:
         own.release()
         other.release()
+
+
+def test_room_is_counted_when_lost_hosts_have_been_left() -> None:
+    """It was counted before: an attempt was launched with workers for which there were no slots."""
+    spark = Spark()
+    starting = launcher.SparkLauncher(spark, "orders")
+    starting.leave(LOST)
+    assert starting.room() == 4
+    assert spark.asked == ["leave b"]
+    starting.start(SimpleNamespace(attempt=2), 4, lambda reason: None)
+    starting.close()
+    assert spark.asked == ["leave b", "run 4"]
