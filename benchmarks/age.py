@@ -167,6 +167,11 @@ class Leader:
 
         self.work.append(run)
 
+    counts_room = False
+
+    def room(self) -> int:
+        raise NotImplementedError("nothing runs")
+
     def launch(self, deployment: Deployment) -> None:
         self.attempt = deployment.attempt
 

@@ -92,6 +92,7 @@ class LargeView:
             is_live=True,
             role="leader",
             parallelism=64,
+            asked_parallelism=None,
             max_parallelism=128,
             leader="-",
             attempt=1,

@@ -34,8 +34,18 @@ os.environ["MAINSTAY_REGISTRY"] = _registry.name
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-TOGETHER = ("spark", "page")
-REAL = ("connectors", "control", "drive", "ha", "page", "serve", "spark", "unit/test_pages.py")
+TOGETHER = ("spark", "page", "hosts")
+REAL = (
+    "connectors",
+    "control",
+    "drive",
+    "ha",
+    "hosts",
+    "page",
+    "serve",
+    "spark",
+    "unit/test_pages.py",
+)
 """Tests here start processes, a JVM, a browser or a server; a machine that stalls can fail them."""
 _numbers = itertools.count(1)
 

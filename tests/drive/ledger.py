@@ -222,6 +222,7 @@ class LedgerJob:
         log_slots: int = 64,
         retain: int = 3,
         max_chain: int = 8,
+        min_parallelism: int | None = None,
     ) -> JobOptions:
         snapshots = SnapshotOptions(
             every_s=0.2,
@@ -233,7 +234,7 @@ class LedgerJob:
         restart = RestartOptions(max_failures=max_failures, backoff_s=0.05, max_backoff_s=0.2)
         start = RestoreOptions(restore, origin=origin)
         tuning = Tuning(max_chain=max_chain)
-        return JobOptions("ledger", "ledger", snapshots, restart, start, tuning)
+        return JobOptions("ledger", "ledger", snapshots, restart, start, tuning, min_parallelism)
 
     def start(
         self,

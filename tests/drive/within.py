@@ -24,6 +24,7 @@ class Within:
 
     host = "127.0.0.1"
     shares_terminal = False
+    counts_room = False
 
     def __init__(self) -> None:
         self.threads: list[threading.Thread] = []

@@ -203,6 +203,7 @@ class Run:
             restart=RestartOptions(max_failures=200, backoff_s=0.005, max_backoff_s=0.05),
             restore=RestoreOptions(start, origin=origin),
             tuning=self.scenario.tuning,
+            min_parallelism=self.scenario.least,
         )
         rivalry = self.scenario.rivalry
         make = Simulation if rivalry is None else partial(RivalSimulation, rivalry=rivalry)

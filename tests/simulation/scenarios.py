@@ -51,6 +51,8 @@ class Scenario:
     """Where keyed state is kept: at first, and when the job is started again."""
     own_groups: tuple[int, ...] = ()
     """Numbers of key-groups that keyed operators say for themselves, dealt out to them in turn."""
+    least: int | None = None
+    """The parallelism that the job may be run at where there is too little room."""
 
     @property
     def make_sink(self) -> Callable[[], Any]:
@@ -112,6 +114,26 @@ class Scenario:
         scenario = Scenario.of(seed)
         terms = Random(f"terms-{seed}").randint(1, 4)
         return replace(scenario, settings=replace(scenario.settings, terms=terms))
+
+    @staticmethod
+    def of_room(seed: int) -> Scenario:
+        """The same where hosts are lost and come back, and with them room for workers.
+
+        In the end there is room for as many as the job may be run with, at least.
+        """
+        random = Random(f"room-{seed}")
+        scenario = random.choice([Scenario.of, Scenario.of, Scenario.unaligned])(seed)
+        parallelism = random.randint(2, 5)
+        least = random.randint(1, parallelism - 1)
+        changes = [random.randint(1, 5) for _ in range(random.randint(1, 3))]
+        room = (parallelism, *changes, random.randint(least, 5))
+        return replace(
+            scenario,
+            parallelism=parallelism,
+            rescaled_to=None,
+            least=least,
+            settings=replace(scenario.settings, room=room, rescales=(), stop_at_step=None),
+        )
 
     @staticmethod
     def of_rivals(seed: int) -> Scenario:

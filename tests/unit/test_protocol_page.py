@@ -25,6 +25,7 @@ from tests.simulation.test_keeping import BUGS as KEEPING_BUGS
 from tests.simulation.test_key_groups import MUTATIONS as KEY_GROUP_MUTATIONS
 from tests.simulation.test_map_async import BUGS as CALL_BUGS
 from tests.simulation.test_patterns import BUGS as PATTERN_BUGS
+from tests.simulation.test_room import MUTATIONS as ROOM_MUTATIONS
 from tests.simulation.test_sides import BUGS as SIDE_BUGS
 from tests.simulation.test_sink_state import MUTATIONS as SINK_MUTATIONS
 from tests.simulation.timer_mutations import MUTATIONS as TIMER_MUTATIONS
@@ -50,7 +51,7 @@ def planted() -> set[str]:
     planted = {*MUTATIONS, *EXTERNAL_MUTATIONS, *PREPARED_MUTATIONS, *VERSION_MUTATIONS}
     planted |= {*SIDE_BUGS, *KEEPING_BUGS, *CALL_BUGS, *TIMER_MUTATIONS, *ENDED_MUTATIONS}
     planted |= {*WINDOW_MUTATIONS, *SESSION_BUGS, *JOIN_MUTATIONS, *PATTERN_BUGS}
-    planted |= {*KEY_GROUP_MUTATIONS, *SINK_MUTATIONS, *PANE_MUTATIONS}
+    planted |= {*KEY_GROUP_MUTATIONS, *SINK_MUTATIONS, *PANE_MUTATIONS, *ROOM_MUTATIONS}
     return planted | {name.replace("_", " ") for name in functions}
 
 

@@ -70,6 +70,7 @@ class Environment:
         coordinator_host: str | None = None,
         parallelism: int = 2,
         max_parallelism: int = 128,
+        min_parallelism: int | None = None,
         mode: str = "exactly_once",
         snapshots: Snapshots | None = None,
         restart: Restart | None = None,
@@ -88,6 +89,7 @@ class Environment:
         self.coordinator_host = checked_host(coordinator_host)
         self.parallelism = whole_number(parallelism, "parallelism")
         self.max_parallelism = whole_number(max_parallelism, "max_parallelism")
+        self.min_parallelism = _least(min_parallelism, self.parallelism)
         self.mode = mode
         self.snapshots = _expected(snapshots, Snapshots, "snapshots", 'Snapshots("./dir")')
         self.restart = _expected(restart, Restart, "restart", "Restart()") or self._restart()
@@ -114,6 +116,7 @@ class Environment:
             "coordinator_host": self.coordinator_host,
             "parallelism": self.parallelism,
             "max_parallelism": self.max_parallelism if self.max_parallelism != 128 else None,
+            "min_parallelism": self.min_parallelism,
             "mode": self.mode if self.mode != "exactly_once" else None,
             "restore": None if restore == "new" else restore,
             "ha": self.ha,
@@ -277,7 +280,7 @@ class Environment:
             "snapshots": self.snapshots.parsed(),
             "restart": self.restart.parsed(),
             "restore": self.restore,
-            "scaling": _scaling(self.parallelism, plan_at),
+            "scaling": _scaling(self.parallelism, plan_at, self.min_parallelism),
             "election": _election(self.ha, name, os.fspath(self.snapshots.dir)),
         }
         # First of all: where its port is taken, nothing is to be started.
@@ -391,10 +394,22 @@ def _expected(value: Any, cls: type[Setting], name: str, example: str) -> Settin
     return value
 
 
-def _scaling(parallelism: int, plan_at: Callable[[int], JobSpec]) -> Any:
+def _least(given: int | None, parallelism: int) -> int | None:
+    if given is None:
+        return None
+    least = whole_number(given, "min_parallelism")
+    if least > parallelism:
+        raise GraphError(
+            f"min_parallelism={least} is more than parallelism={parallelism}: it is what the job "
+            "may go down to where there are too few slots. Lower it, or leave it out."
+        )
+    return least
+
+
+def _scaling(parallelism: int, plan_at: Callable[[int], JobSpec], least: int | None) -> Any:
     from mainstay.drive.scaling import Scaling
 
-    return Scaling(parallelism, plan_at)
+    return Scaling(parallelism, plan_at, least=least)
 
 
 def _election(ha: HighAvailability | None, name: str, directory: str) -> Any:

@@ -50,7 +50,13 @@ class Job(Protocol):
 
     @property
     def parallelism(self) -> int:
-        """The parallelism of every operator that was not given its own."""
+        """The parallelism of every operator that was not given its own, as the job runs now."""
+
+    @property
+    def asked_parallelism(self) -> int:
+        """The parallelism that was asked for; more than ``parallelism`` where there are too few
+        slots for it, and ``Environment(min_parallelism=...)`` allows less.
+        """
 
     def wait(self, timeout: float | None = None, *, progress: bool = True) -> str:
         """Wait for the end and return the final status; raises what made the job fail.

@@ -87,6 +87,11 @@ class EmbeddedJob(JobHandle):
 
     # ------------------------------------------------------------ cluster
 
+    counts_room = False
+
+    def room(self) -> int:
+        raise NotImplementedError("workers of this process need no room")
+
     def launch(self, deployment: Deployment) -> None:
         self._launching(deployment)
         program = cloudpickle.dumps(deployment.job)

@@ -95,6 +95,12 @@ class JobHandle(JobThread, Job):
         return self._parallelism
 
     @property
+    def asked_parallelism(self) -> int:
+        leader = self._leadership.coordinator
+        asked = self._spec if leader is None else leader.fitting.asked
+        return self._number_of(asked)
+
+    @property
     def url(self) -> str | None:
         return None if self.server is None else self.server.url
 
@@ -111,15 +117,18 @@ class JobHandle(JobThread, Job):
         return exit_code(self._leadership.status, self._leadership.error)
 
     def _plan_at(self, parallelism: int) -> JobSpec:
-        plan = self._scaling.plan(parallelism)
-        self._plans[parallelism] = plan
-        return plan
+        if parallelism not in self._plans:
+            self._plans[parallelism] = self._scaling.plan(parallelism)
+        return self._plans[parallelism]
 
     def _follow(self, job: JobSpec) -> None:
         """The job runs by this plan: it was asked for here, or was taken over."""
         self._spec = job
-        known = (number for number, plan in self._plans.items() if plan is job)
-        self._parallelism = next(known, self._parallelism)
+        self._parallelism = self._number_of(job)
+
+    def _number_of(self, job: JobSpec) -> int:
+        known = (number for number, plan in dict(self._plans).items() if plan is job)
+        return next(known, self._parallelism)
 
     def wait(self, timeout: float | None = None, *, progress: bool = True) -> JobStatus:
         try:
@@ -220,7 +229,7 @@ class JobHandle(JobThread, Job):
         leader = self._leadership.coordinator
         setback = None if leader is None else leader.chronicle.setback
         failed = [] if setback is None else [setback.as_problem(self._clock.monotonic())]
-        waits = [] if leader is None else leader.execution.problems()
+        waits = [] if leader is None else leader.problems()
         problems = [*failed, *self._leadership.problems(self._clock.monotonic()), *waits]
         return RecordList("problems", problems, none="no problems")
 
@@ -417,7 +426,10 @@ class JobHandle(JobThread, Job):
         epoch = "no epoch yet" if last is None else f"epoch {last}"
         error = self._crash or self._leadership.error
         reason = "" if error is None else f": {brief(error)}"
-        return f"{self.status}{self._led_by()}, {epoch}, parallelism {self.parallelism}{reason}"
+        parallelism = f"parallelism {self.parallelism}"
+        if self.parallelism != self.asked_parallelism:
+            parallelism += f" of {self.asked_parallelism}"
+        return f"{self.status}{self._led_by()}, {epoch}, {parallelism}{reason}"
 
     def _led_by(self) -> str:
         """Who leads the job, where it is another process and known."""

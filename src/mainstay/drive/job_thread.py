@@ -220,7 +220,7 @@ class JobThread:
         self._failure_log.update(news.failures)
         is_over = coordinator.status.is_final
         self._failure_log.update_troubles(news.troubles, len(attempts), is_over=is_over)
-        self._problem_log.update(coordinator.execution.problems())
+        self._problem_log.update(coordinator.problems())
 
     def _on_replaced(self, coordinator: Coordinator) -> None:
         """A term of this process is over, and there may be another."""

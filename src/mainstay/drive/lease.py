@@ -17,6 +17,7 @@ from typing import NoReturn
 import zmq
 
 from mainstay.tracebacks import are_full
+from mainstay.transport.address import reach
 from mainstay.transport.hub import beat, identity, is_beat
 from mainstay.transport.keys import AttemptKeys, present
 
@@ -74,10 +75,9 @@ class Lease(threading.Thread):
         # A context of its own: heartbeats do not wait behind the data of the links.
         with zmq.Context() as context, context.socket(zmq.DEALER) as socket:
             socket.linger = 0
-            socket.ipv6 = "[" in self._address
             socket.routing_id = identity(b"h", self._attempt, self._worker)
             present(socket, self._keys.worker, self._keys.hub_public)
-            socket.connect(self._address)
+            reach(socket, self._address)
             heard = time.monotonic()
             while not self._is_over.wait(min(_MOST_BEAT_S, self._lease_s / 4)):
                 # A socket whose key was refused takes nothing: what is not sent is not heard.

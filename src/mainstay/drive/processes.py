@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import cloudpickle
 
@@ -19,6 +19,7 @@ from mainstay.drive.remote_job import RemoteJob
 from mainstay.drive.remote_worker import Bootstrap
 from mainstay.drive.scaling import Scaling
 from mainstay.ha.election import Election
+from mainstay.runtime.coordinator.silence import LostHost
 from mainstay.runtime.options import JobOptions, RestartOptions, RestoreOptions, SnapshotOptions
 from mainstay.runtime.spec import JobSpec
 
@@ -56,6 +57,7 @@ class ProcessLauncher:
 
     host = "127.0.0.1"
     shares_terminal = True
+    counts_room = False
 
     def __init__(self) -> None:
         self.processes: dict[int, list[subprocess.Popen[bytes]]] = {}
@@ -93,6 +95,12 @@ class ProcessLauncher:
     def stop(self, attempt: int) -> None:
         for process in self.processes.get(attempt, []):
             process.kill()
+
+    def leave(self, hosts: Sequence[LostHost]) -> None:
+        """There is one host."""
+
+    def room(self) -> int:
+        raise NotImplementedError("processes of this machine need no room")
 
     def gone(self) -> Exception | None:
         return None

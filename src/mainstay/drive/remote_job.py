@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import math
 import queue
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -27,6 +27,7 @@ from mainstay.drive.scaling import Scaling
 from mainstay.drive.wakeup import Wakeup
 from mainstay.errors import LinkError, ProtocolError, brief
 from mainstay.ha.election import Election
+from mainstay.runtime.coordinator.silence import LostHost, Sighting, silence
 from mainstay.runtime.deployment import Deployment
 from mainstay.runtime.messages import Attempt, WorkerFailed
 from mainstay.runtime.options import JobOptions
@@ -72,6 +73,19 @@ class Launcher(Protocol):
 
     def stop(self, attempt: int) -> None:
         """End the processes of an attempt, however slowly."""
+
+    def leave(self, hosts: Sequence[LostHost]) -> None:
+        """Start nothing on hosts that are lost, from the next attempt on. Must not block."""
+
+    @property
+    def counts_room(self) -> bool:
+        """Whether it can tell how much room there is; where it cannot, there is always enough."""
+
+    def room(self) -> int | None:
+        """For how many processes of the job there is room, its own included; from any thread.
+
+        None where that cannot be told.
+        """
 
     def gone(self) -> Exception | None:
         """Why no process can ever be started here again; None where one can."""
@@ -182,6 +196,13 @@ class RemoteJob(JobHandle):
             self._launcher.start(bootstrap, workers, ended)
         except Exception as error:
             ended(f"its workers could not be started: {type(error).__name__}: {error}")
+
+    @property
+    def counts_room(self) -> bool:
+        return self._launcher.counts_room
+
+    def room(self) -> int | None:
+        return self._launcher.room()
 
     def end(self, attempt: Attempt) -> None:
         for worker in self.workers():
@@ -294,11 +315,14 @@ class RemoteJob(JobHandle):
                 reason = gathering.absence(patience.start_s, self._hub.address)
                 self._leadership.attempt_lost(gathering.attempt, reason)
             return
-        for worker, heard in gathering.heard.items():
-            if now - heard > patience.silence_s:
-                reason = f"it was not heard of for {patience.silence_s} s"
-                self._leadership.worker_lost(gathering.attempt, worker, reason)
-                return
+        hellos = gathering.hellos
+        sightings = [Sighting(n, hellos[n].host, heard) for n, heard in gathering.heard.items()]
+        found = silence(sightings, now, patience.silence_s)
+        if found is not None:
+            # Before the attempt is ended: the next one may be launched with that.
+            if found.hosts:
+                self._launcher.leave(found.hosts)
+            self._leadership.worker_lost(gathering.attempt, found.worker, found.reason)
 
     # ------------------------------------------------------------ the end
 

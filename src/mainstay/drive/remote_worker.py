@@ -42,7 +42,7 @@ from mainstay.tracebacks import (
     interrupts_left_to_others,
     reportable,
 )
-from mainstay.transport.address import place
+from mainstay.transport.address import place, reach
 from mainstay.transport.codec import WIRE_VERSION, decode, encode
 from mainstay.transport.hub import Die, Hello, Welcome, identity
 from mainstay.transport.keys import AttemptKeys, present
@@ -116,12 +116,11 @@ class RemoteWorker:
         closing.callback(self._hub.close)
         self._hub.sndhwm = self._hub.rcvhwm = 0
         self._hub.linger = int(FAREWELL_S * 1000)
-        self._hub.ipv6 = "[" in address
         self._hub.routing_id = identity(b"w", self._attempt, self._number)
         present(self._hub, keys.worker, keys.hub_public)
         self._hub_watch = Watch(self._hub)
         closing.callback(self._hub_watch.close)
-        self._hub.connect(address)
+        reach(self._hub, address)
 
     def _start_lease(self, closing: contextlib.ExitStack) -> Lease:
         bootstrap = self._bootstrap

@@ -13,6 +13,8 @@ from mainstay.runtime.spec import JobSpec
 class Scaling:
     """A job's parallelism, and its plan at another.
 
+    ``least`` is what it may be run at where there is too little room; None: at nothing else.
+
     ``check`` is given a plan and the number of workers that run now, and raises what speaks against
     it, such as too few slots.
     """
@@ -20,6 +22,11 @@ class Scaling:
     parallelism: int
     plan: Callable[[int], JobSpec]
     check: Callable[[JobSpec, int], None] = lambda spec, workers: None
+    least: int | None = None
+
+    def least_workers(self, spec: JobSpec) -> int:
+        """How many workers a job needs, which has this plan if there is room for it."""
+        return spec.workers if self.least is None else self.plan(self.least).workers
 
     @staticmethod
     def fixed(spec: JobSpec) -> Scaling:

@@ -65,3 +65,5 @@ class JobOptions:
     restart: RestartOptions = field(default_factory=RestartOptions)
     restore: RestoreOptions = field(default_factory=RestoreOptions)
     tuning: Tuning = field(default_factory=Tuning)
+    min_parallelism: int | None = None
+    """What the job may be run at where there is too little room; None: at what was asked for."""

@@ -49,6 +49,7 @@ class JobDocument(Document):
     is_live: bool
     role: str
     parallelism: int | None
+    asked_parallelism: int | None
     max_parallelism: int | None
     leader: str
     attempt: int | None

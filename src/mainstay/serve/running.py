@@ -83,6 +83,7 @@ class RunningView(CommittedState):
             is_live=True,
             role=role_of(standing.status),
             parallelism=job.parallelism,
+            asked_parallelism=job.asked_parallelism,
             max_parallelism=None if spec is None else spec.max_parallelism,
             leader=job.leader,
             attempt=attempts[-1].attempt if attempts else begin.attempt if begin else None,

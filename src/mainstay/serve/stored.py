@@ -140,6 +140,7 @@ class StoredView(CommittedState):
             is_live=False,
             role=OFFLINE.role,
             parallelism=max((each.parallelism for each in operators), default=None),
+            asked_parallelism=None,
             max_parallelism=begin.max_parallelism,
             leader="",
             attempt=begin.attempt,

@@ -132,6 +132,13 @@ class Cluster:
     simulation: Simulation
     leader: Process
 
+    @property
+    def counts_room(self) -> bool:
+        return bool(self.simulation.settings.room)
+
+    def room(self) -> int:
+        return self.simulation.room()
+
     def launch(self, deployment: Deployment) -> None:
         if self.simulation.is_heard(self.leader):
             self.simulation.launch(deployment, self.leader)

@@ -12,7 +12,8 @@ class SimulationSettings:
     Savepoints and rescales, to each of the parallelisms that are given, are asked for at steps that
     the seed decides, among those in which crashes happen. A stop is asked for from its step on.
     ``terms`` is how often another process is elected; the leader before hears of it at once, or
-    late.
+    late. ``room`` is for how many workers there is room: it becomes each of these in turn, at steps
+    that the seed decides; where there are none, it is always enough.
     """
 
     seed: int = 0
@@ -30,3 +31,4 @@ class SimulationSettings:
     stop_with_savepoint: bool = False
     drain: bool = False
     terms: int = 0
+    room: tuple[int, ...] = ()

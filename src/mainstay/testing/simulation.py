@@ -108,6 +108,9 @@ class Simulation:
         self._terms = Random(f"terms-{settings.seed}")
         self._hears = Random(f"hears-{settings.seed}")
         self._elections = sorted(self._terms.randrange(horizon) for _ in range(settings.terms))
+        self._rooms = Random(f"room-{settings.seed}")
+        changes = sorted(self._rooms.randrange(horizon) for _ in settings.room[1:])
+        self._room_changes = list(zip([0, *changes], settings.room, strict=False))
         self._start_leader(succeeds=joined is not None)
 
     # ------------------------------------------------------------ processes
@@ -172,6 +175,12 @@ class Simulation:
     def launch(self, deployment: Deployment, leader: Process) -> None:
         """Start the workers of an attempt, each with a copy of the program of its own."""
         self._note(f"launch attempt {deployment.attempt}")
+        if self._lacks_room(deployment):
+            coordinator, attempt = self.coordinator, deployment.attempt
+            self.reports.append(
+                (leader, lambda: coordinator.workers_lost(attempt, "there is no room"))
+            )
+            return
         shipped = cloudpickle.dumps(deployment.job)
         for number in range(deployment.job.workers):
             process = Process((deployment.attempt, number), leader=leader.address)
@@ -184,6 +193,23 @@ class Simulation:
                 self._fail(process, reportable(error))
             else:
                 self._launched(process.worker)
+
+    def room(self) -> int:
+        """For how many workers there is room just now."""
+        return self._room_changes[0][1]
+
+    def _change_room(self) -> None:
+        """A host is lost, with a worker where there are now too many; or one is there again."""
+        while len(self._room_changes) > 1 and self.steps >= self._room_changes[1][0]:
+            self._room_changes.pop(0)
+            self._note(f"room for {self.room()} workers")
+            workers = self._current_workers()
+            if len(workers) > self.room():
+                self._crash_worker(self._rooms.choice(workers))
+
+    def _lacks_room(self, deployment: Deployment) -> bool:
+        """Whether the workers of an attempt cannot all be started, so that none is."""
+        return bool(self.settings.room) and deployment.job.workers > self.room()
 
     def _launched(self, worker: Worker) -> None:
         """For those that look on: a worker is there, and has done nothing."""
@@ -294,6 +320,7 @@ class Simulation:
         if may_elect and self._elections and self.steps >= self._elections[0]:
             self._elections.pop(0)
             self._elect_another()
+        self._change_room()
         self._bury()
         choices: list[Callable[[], None]] = []
         if any(self._links.values()):

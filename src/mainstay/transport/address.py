@@ -19,11 +19,28 @@ def listen(listening: zmq.Socket[bytes], host: str) -> str:
     ``host`` may be a name, or an address that is only translated to one of this machine, so
     anything but loopback is bound on all interfaces.
     """
-    is_v6 = ":" in host
-    listening.ipv6 = is_v6
-    shown = f"[{host}]" if is_v6 else host
+    listening.ipv6 = is_v6(host)
+    shown = f"[{host}]" if ":" in host else host
     port = listening.bind_to_random_port(f"tcp://{host if host == LOOPBACK else '*'}")
     return f"tcp://{shown}:{port}"
+
+
+def reach(connecting: zmq.Socket[bytes], address: str) -> None:
+    """Connect a socket to an address that ``listen`` or ``local_address`` gave elsewhere."""
+    kind, _, place = address.partition("://")
+    connecting.ipv6 = kind == "tcp" and is_v6(place.rpartition(":")[0].strip("[]"))
+    connecting.connect(address)
+
+
+def is_v6(host: str) -> bool:
+    """Whether a host can be reached by IPv6 only: ZeroMQ has to be told."""
+    if ":" in host:
+        return True
+    try:
+        found = {family for family, *_ in socket.getaddrinfo(host, None)}
+    except socket.gaierror:
+        return False
+    return socket.AF_INET6 in found and socket.AF_INET not in found
 
 
 def has_local_sockets() -> bool:

@@ -18,7 +18,7 @@ from typing import Any
 import zmq
 
 from mainstay.errors import LinkError, ProtocolError
-from mainstay.transport.address import has_local_sockets, listen, local_address
+from mainstay.transport.address import has_local_sockets, listen, local_address, reach
 from mainstay.transport.codec import SchemaOf, decode, encode
 from mainstay.transport.keys import AttemptKeys, Doorkeeper, guard, present
 from mainstay.transport.watch import Watch
@@ -116,8 +116,7 @@ class Links:
         self._watches[number] = Watch(dealer)
         is_near = peer.place == self.own.place and peer.local is not None
         address = peer.local if is_near and peer.local is not None else peer.tcp
-        dealer.ipv6 = "[" in address
-        dealer.connect(address)
+        reach(dealer, address)
         dealer.send(_GREETING)
 
     def _greet_back(self, number: int) -> None:

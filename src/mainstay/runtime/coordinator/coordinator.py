@@ -30,6 +30,7 @@ from mainstay.runtime.coordinator.closing import Ending, How
 from mainstay.runtime.coordinator.cluster import Cluster
 from mainstay.runtime.coordinator.execution import Execution
 from mainstay.runtime.coordinator.farewell import PATIENCE_S, SHARED_PATIENCE_S, Farewell
+from mainstay.runtime.coordinator.fitting import Fitting
 from mainstay.runtime.coordinator.requests import Requests
 from mainstay.runtime.coordinator.restart import (
     NOT_HEALED,
@@ -54,7 +55,7 @@ from mainstay.runtime.messages import Attempt, Epoch, WorkerFailed
 from mainstay.runtime.options import JobOptions
 from mainstay.runtime.ports import Ports
 from mainstay.runtime.spec import JobSpec
-from mainstay.runtime.status import RESCALED, Status
+from mainstay.runtime.status import RESCALED, Problem, Status
 from mainstay.snapshot.history import Begin, Ended, History
 from mainstay.snapshot.manifest import FileRef, Manifest
 
@@ -103,6 +104,9 @@ class Coordinator:
         self.snapshot = self.requests.snapshot
         self.stop = self.requests.stop
         self.rescale = self.requests.rescale
+        self.fitting = Fitting(
+            job, ports, cluster, self._grow, options.min_parallelism, succession.plan_at
+        )
         self.execution = Execution(
             options, ports, cluster, self._claims, self.chronicle, self.requests
         )
@@ -110,8 +114,12 @@ class Coordinator:
     # ------------------------------------------------------------ events
 
     def start(self) -> None:
-        """Find out what to start from, and begin an attempt."""
-        self._starting.look(self._job, self._options, self._leader if self.attempts else None)
+        """Find out with how many workers and from what to start, and begin an attempt."""
+        self.fitting.fit(self._look)
+
+    def _look(self, job: JobSpec) -> None:
+        if not self.status.is_final:
+            self._starting.look(job, self._options, self._leader if self.attempts else None)
 
     def receive(self, message: Any) -> None:
         """Take a message of a worker."""
@@ -131,13 +139,14 @@ class Coordinator:
         self._claims.tick(now)
         if self._restarts.take_due(now):
             self.start()
+        self.fitting.tick(now, self.status)
         self.requests.tick(self._claims)
         self.execution.tick(now)
         self._farewell.tick(now)
 
     def deadline(self) -> float | None:
         """When ``tick`` will next have something to do, if nothing is reported before."""
-        parts = (self._claims, self._farewell, self.execution, self._restarts)
+        parts = (self._claims, self._farewell, self.execution, self._restarts, self.fitting)
         times = [part.deadline() for part in parts]
         return min((time for time in times if time is not None), default=None)
 
@@ -197,6 +206,11 @@ class Coordinator:
         """Whether the job is over and there is nothing left to say about it."""
         return self.status.is_final and not self._farewell.is_under_way
 
+    def problems(self) -> list[Problem]:
+        """What the job waits for just now, and goes on by itself once that is over."""
+        room = self.fitting.problems(self._ports.clock.monotonic())
+        return [*room, *self.execution.problems()]
+
     @property
     def history(self) -> History:
         """What the commit log says, as far as this leader knows."""
@@ -215,6 +229,7 @@ class Coordinator:
         match decision:
             case Start():
                 self._job = decision.job
+                self.fitting.took(decision.job)
                 won = partial(self._begun, decision)
                 self.execution.begin(decision, self._leader, won, self._try_again)
             case Over(ended):
@@ -279,9 +294,15 @@ class Coordinator:
             self._end(Status.STOPPED)
             return
         self._job = job
+        self.fitting.rescaled(job)
         self.execution.give_back(RESCALED)
         self.status = Status.RESTARTING
         self.start()
+
+    def _grow(self, job: JobSpec) -> None:
+        """There is room for more workers: halt, and go on with them."""
+        if not self.requests.is_halting:
+            self.requests.rescale(job, lambda error: None)
 
     # ------------------------------------------------------------ ends
 

@@ -34,8 +34,12 @@ const FIGURES = [
         "parallelism",
         "Parallelism",
         ({ job }) => count(job.parallelism),
-        ({ job }) =>
-            job.max_parallelism === null ? "" : `of ${count(job.max_parallelism)} at most`,
+        ({ job }) => {
+            if (job.asked_parallelism !== null && job.asked_parallelism > job.parallelism) {
+                return `of ${count(job.asked_parallelism)} asked for: too few slots`;
+            }
+            return job.max_parallelism === null ? "" : `of ${count(job.max_parallelism)} at most`;
+        },
     ],
     [
         "attempt",

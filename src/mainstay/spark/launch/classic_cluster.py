@@ -23,6 +23,12 @@ LINGERING_S = 10.0
 """How long the tasks of an ended job may keep its slots."""
 
 
+DRIVER = "driver"
+"""The id of the driver in Spark's list of executors."""
+_left: dict[str, set[str]] = {}
+"""The executors that were taken for lost, by their applications."""
+
+
 class ClassicCluster:
     """Asks the SparkContext, and the JVM below it."""
 
@@ -72,7 +78,8 @@ class ClassicCluster:
             send_scouts(self, 1, "coordinator_host" if self._is_told else "spark.driver.host")
 
     def check_rescale(self, workers: int, running: int) -> None:
-        require_more_slots(self.slots().free, workers, running)
+        total, free = self.slots()
+        require_more_slots(min(free, total - running), workers, running)
 
     def prepare(self) -> None:
         prepare_context(self._context)
@@ -82,7 +89,8 @@ class ClassicCluster:
     def slots(self) -> Slots:
         profile = self._java().resourceProfileManager().defaultResourceProfile()
         total = int(self._java().maxNumConcurrentTasks(profile))
-        return Slots(total, total - promised(self.application) - self._tasks_of_others())
+        # Below zero where jobs were promised what has been lost since.
+        return Slots(total, max(0, total - promised(self.application) - self._tasks_of_others()))
 
     def _has_lingering_tasks(self) -> bool:
         return since_release(self.application) < LINGERING_S and self._tasks_of_others() > 0
@@ -90,11 +98,16 @@ class ClassicCluster:
     def _tasks_of_others(self) -> int:
         """How many of the running tasks are those of no job of this process that still runs."""
         own = sum(self._active_tasks(group) for group in groups_of(self.application))
-        running = sum(int(info.numRunningTasks()) for info in self._executors())
+        running = sum(int(each.activeTasks()) for each in self._executors())
         return max(0, running - own)
 
-    def _executors(self) -> Any:
-        return self._java().statusTracker().getExecutorInfos()
+    def _executors(self) -> list[Any]:
+        """The executors, and the driver among them; those that were left are none any more, though
+        Spark lists them, with their tasks, until their end is known."""
+        found = self._java().statusStore().executorList(True)
+        every = [found.apply(number) for number in range(found.length())]
+        left = _left.get(self.application, set())
+        return [each for each in every if each.id() not in left]
 
     def _active_tasks(self, group: str) -> int:
         tracker, count = self._java().statusTracker(), 0
@@ -108,7 +121,7 @@ class ClassicCluster:
 
     def _slots_of_an_executor(self) -> int:
         # The driver is in the list, and runs tasks only in local mode.
-        executors = len(list(self._executors())) - (0 if self.is_local else 1)
+        executors = len(self._executors()) - (0 if self.is_local else 1)
         return max(1, -(-self.slots().total // max(1, executors)))
 
     # ------------------------------------------------------------ running
@@ -126,9 +139,22 @@ class ClassicCluster:
         self._context.setJobGroup(tag, description, True)
         yield
 
+    def leave(self, host: str) -> list[str]:
+        left = [each.id() for each in self._executors() if _host_of(each.hostPort()) == host]
+        left = [each for each in left if each != DRIVER]
+        for executor in left:
+            # Not killExecutor, which would also have Spark make do with fewer from then on.
+            self._java().killAndReplaceExecutor(executor)
+            _left.setdefault(self.application, set()).add(executor)
+        return left
+
     def cancel(self, tag: str) -> None:
         """Jobs of the tag to come as well: the first may be about to be submitted."""
         self._java().cancelJobGroupAndFutureJobs(tag)
+
+
+def _host_of(address: str) -> str:
+    return address.rsplit(":", 1)[0].strip("[]")
 
 
 def prepare_context(context: Any) -> None:

@@ -61,6 +61,11 @@ class Cluster(Protocol):
     def tagged(self, tag: str, description: str) -> AbstractContextManager[None]:
         """Inside, what this thread has Spark do can be cancelled by its tag."""
 
+    def leave(self, host: str) -> list[str]:
+        """Have Spark take its executors on a lost host for lost, and replace them elsewhere if it
+        can; which these are. May block for as long as a part of Spark does not answer.
+        """
+
     def cancel(self, tag: str) -> None:
         """Cancel what runs under a tag, from any thread."""
 

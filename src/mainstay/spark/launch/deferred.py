@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from mainstay.drive.remote_job import Launcher
 from mainstay.drive.remote_worker import Bootstrap
+from mainstay.runtime.coordinator.silence import LostHost
 from mainstay.transport.address import LOOPBACK
 
 
@@ -23,6 +24,17 @@ class DeferredLauncher:
         if self._launcher is None:
             self._launcher = self._make()
         self._launcher.start(bootstrap, workers, ended)
+
+    def leave(self, hosts: Sequence[LostHost]) -> None:
+        if self._launcher is not None:
+            self._launcher.leave(hosts)
+
+    @property
+    def counts_room(self) -> bool:
+        return self._launcher is not None and self._launcher.counts_room
+
+    def room(self) -> int | None:
+        return None if self._launcher is None else self._launcher.room()
 
     def stop(self, attempt: int) -> None:
         if self._launcher is not None:

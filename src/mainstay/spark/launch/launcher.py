@@ -6,10 +6,11 @@ does not retry it: what comes after a failure is the coordinator's to decide.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import cloudpickle
@@ -17,8 +18,9 @@ from pyspark import BarrierTaskContext
 
 from mainstay.drive.remote_worker import Bootstrap, RemoteWorker
 from mainstay.errors import SessionStoppedError
+from mainstay.runtime.coordinator.silence import LostHost
 from mainstay.spark.launch.cluster import Cluster
-from mainstay.spark.launch.reservations import Reservation
+from mainstay.spark.launch.reservations import Reservation, promised
 from mainstay.spark.launch.spark_errors import summary
 from mainstay.spark.launch.tasks import Main
 from mainstay.transport.address import LOOPBACK
@@ -26,14 +28,28 @@ from mainstay.transport.address import LOOPBACK
 CLOSE_S = 30.0
 SLOTS_S = 120.0
 """How long slots are waited for before Spark is asked all the same, and says what it lacks."""
+LEAVE_S = 5.0
+"""How long an attempt waits for Spark to confirm that it has left the hosts that are lost."""
 _LOOK_S = 0.1
+
+_log = logging.getLogger("mainstay")
 
 
 class SparkLauncher:
     """Starts attempts on the cluster of one Spark session."""
 
-    def __init__(self, cluster: Cluster, name: str, reservation: Reservation | None = None) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        name: str,
+        reservation: Reservation | None = None,
+        queries: int = 0,
+    ) -> None:
+        """``queries`` run beside the workers, in a slot each at least."""
         self._cluster = cluster
+        self._queries = queries
+        self._lost: list[LostHost] = []
+        self._leaving = threading.Lock()
         self._reservation = reservation
         self._name = name
         self._id = uuid.uuid4().hex
@@ -49,6 +65,8 @@ class SparkLauncher:
         stopped = self._stops[bootstrap.attempt] = threading.Event()
 
         def run() -> None:
+            # First of all: Spark would start workers there for as long as it knows of nothing.
+            self._leave_lost()
             # The slots of the last attempt are free only when its job has ended.
             for thread in before:
                 thread.join()
@@ -87,6 +105,58 @@ class SparkLauncher:
         slots = self._cluster.slots()
         return slots is not None and slots.total < workers
 
+    # ------------------------------------------------------------ hosts that are lost
+
+    def leave(self, hosts: Sequence[LostHost]) -> None:
+        if not self._cluster.is_local:
+            self._lost.extend(hosts)
+
+    def _leave_lost(self) -> None:
+        with self._leaving:
+            lost, self._lost = self._lost, []
+            for host in lost:
+                self._leave_within(host)
+
+    def _leave_within(self, host: LostHost) -> None:
+        """Spark counts on the slots no more once it is asked. What it waits for then, a master that
+        may be lost as well, nothing here needs to wait for."""
+        asking = threading.Thread(
+            target=self._leave, args=(host,), name="mainstay-leave", daemon=True
+        )
+        asking.start()
+        asking.join(LEAVE_S)
+
+    def _leave(self, lost: LostHost) -> None:
+        workers = _named("worker", lost.workers)
+        why = f"host {lost.host}, with {workers}, was not heard of for {lost.silent_s:.0f} s"
+        try:
+            left = self._cluster.leave(lost.host)
+        except Exception as error:
+            what = f"Spark could not be told to leave it, and may start workers there: {error}"
+        else:
+            what = "Spark has no executor there any more, so none is started there"
+            if left:
+                which = _named("executor", left)
+                what = f"taken out of Spark before the next attempt: {which}"
+        _log.warning("job %r: %s; %s", self._name, why, what)
+
+    # ------------------------------------------------------------ room
+
+    @property
+    def counts_room(self) -> bool:
+        return not self._cluster.is_local
+
+    def room(self) -> int | None:
+        # Spark counts the slots of a lost host until it is told of it.
+        self._leave_lost()
+        slots = self._cluster.slots()
+        if slots is None:
+            return None
+        own = 0 if self._reservation is None else self._reservation.slots
+        return slots.total - (promised(self._cluster.application) - own) - self._queries
+
+    # ------------------------------------------------------------ the end
+
     def _group(self, attempt: int) -> str:
         return f"mainstay-{self._id}-{attempt}"
 
@@ -122,6 +192,12 @@ class SparkLauncher:
         finally:
             if self._reservation is not None:
                 self._reservation.release()
+
+
+def _named(noun: str, each: Iterable[object]) -> str:
+    """Such as "workers 1, 3"."""
+    shown = [str(one) for one in each]
+    return f"{noun}{'s' * (len(shown) != 1)} {', '.join(shown)}"
 
 
 def _main(bootstrap: bytes, host: str | None) -> Main:

@@ -46,8 +46,12 @@ def require_slots(
 
 
 def require_more_slots(free: int, workers: int, running: int) -> None:
-    """Refuse a rescale that has too few slots, counting those that its own workers give back."""
+    """Refuse a rescale that has too few slots, counting those that its own workers give back.
+
+    ``free`` is below zero where slots of its own workers have been lost.
+    """
     if workers > free + running:
+        free = max(0, free)
         raise SlotsError(
             f"the rescaled job needs {counted(workers, 'slot')}; {running} "
             f"{'is' if running == 1 else 'are'} its own and {free} {'is' if free == 1 else 'are'} "

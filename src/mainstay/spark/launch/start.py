@@ -53,7 +53,8 @@ def start_on_spark(
     Before a local one is started, what can be known without it is looked at. One of several drivers
     has its session ready when it is elected, whatever there is to do by then.
     """
-    options = JobOptions(name, name, snapshots, restart, restore, tuning or Tuning())
+    least = None if scaling is None else scaling.least
+    options = JobOptions(name, name, snapshots, restart, restore, tuning or Tuning(), least)
     location = shared(directory)
     if isinstance(session, str):
         session, master = None, master or session
@@ -67,11 +68,12 @@ def start_on_spark(
     cluster = cluster_of(own or own_session(spec.workers, master), coordinator_host)
     queries = sum(ingest.is_streaming for ingest in ingests)
     with choosing:
-        cluster.check(_needed(cluster, spec.workers, election), more_slots=queries)
+        fewest = spec.workers if scaling is None else scaling.least_workers(spec)
+        cluster.check(_needed(cluster, fewest, election), more_slots=queries)
         tasks = _tasks_of_a_query(cluster, spec.workers, queries)
         reservation = reserve(cluster.application, spec.workers)
     try:
-        launcher = SparkLauncher(cluster, name, reservation)
+        launcher = SparkLauncher(cluster, name, reservation, queries)
         if scaling is not None:
             scaling = replace(scaling, check=_rescaling(cluster, reservation))
         if not ingests:

@@ -11,6 +11,7 @@ import pytest
 import mainstay as ms
 from mainstay.connectors import Memory, Rows
 from mainstay.runtime.coordinator.coordinator import Coordinator
+from mainstay.runtime.coordinator.succession import Succession
 from mainstay.runtime.deployment import Deployment
 from mainstay.runtime.messages import (
     Acknowledge,
@@ -52,6 +53,16 @@ def plan(parallelism: int = WORKERS, mode: str = "exactly_once") -> JobSpec:
 class FakeCluster:
     events: list[tuple[Any, ...]]
     deployments: list[Deployment]
+    places: int | None = None
+    """For how many workers there is room; None where that cannot be told."""
+
+    @property
+    def counts_room(self) -> bool:
+        return self.places is not None
+
+    def room(self) -> int:
+        assert self.places is not None
+        return self.places
 
     def launch(self, deployment: Deployment) -> None:
         self.deployments.append(deployment)
@@ -75,17 +86,19 @@ class Leader:
             max_failures=options.pop("max_failures", 10),
             backoff_s=options.pop("backoff_s", 1.0),
         )
+        least = options.pop("min_parallelism", None)
         snapshots = SnapshotOptions(**{"every_s": 10.0, "timeout_s": 60.0, **options})
         self.world = world
         self.job = job
-        self.cluster = FakeCluster(world.events, [])
+        self.cluster = FakeCluster(world.events, [], None if least is None else WORKERS)
         self._tokens = self._names(name)
         self.coordinator = Coordinator(
             job,
-            JobOptions("words", "lineage", snapshots, restart, restore),
+            JobOptions("words", "lineage", snapshots, restart, restore, min_parallelism=least),
             world.ports,
             self.cluster,
             lambda: next(self._tokens),
+            Succession(plan_at=plan),
         )
 
     @staticmethod

@@ -54,7 +54,7 @@ def again(lead: Lead) -> Callable[..., Any]:
         first.world.forget()
         leader = lead("B", **{"restore": "latest", **options})
         if source is not None:
-            leader.job = leader.coordinator._job = with_source(leader.job, source)
+            leader.job = leader.coordinator.fitting.asked = with_source(leader.job, source)
         return leader
 
     return start
@@ -144,7 +144,7 @@ def test_new_input_is_not_forgotten_when_the_leader_dies_before_its_first_epoch(
     source = more(("c", 3))
     again(source).run()
     leader = lead("C", restore="latest")
-    leader.job = leader.coordinator._job = with_source(leader.job, source)
+    leader.job = leader.coordinator.fitting.asked = with_source(leader.job, source)
     leader.world.forget()
     leader.run()
     given = [split.id for message in leader.world.sent(AssignSplits) for split in message.splits]
@@ -169,7 +169,7 @@ def test_a_job_that_was_stopped_plans_its_sources_again(lead: Lead) -> None:
     first.coordinator.cancel()
     first.world.forget()
     leader = lead("B", restore="latest")
-    leader.job = leader.coordinator._job = with_source(leader.job, more(("c", 3)))
+    leader.job = leader.coordinator.fitting.asked = with_source(leader.job, more(("c", 3)))
     leader.run()
     given = [split.id for message in leader.world.sent(AssignSplits) for split in message.splits]
     assert given == ["rows-2-2", "rows-2-3"]

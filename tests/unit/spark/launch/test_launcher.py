@@ -9,7 +9,9 @@ import pytest
 
 pytest.importorskip("pyspark")
 
+from mainstay.runtime.coordinator.silence import LostHost
 from mainstay.spark.launch import launcher
+from mainstay.spark.launch.reservations import reserve
 from mainstay.spark.launch.slots import Slots
 from mainstay.spark.launch.spark_errors import summary
 
@@ -99,3 +101,100 @@ def test_spark_is_asked_all_the_same_when_slots_do_not_come(
     waiting = Waiting([2])
     waiting.wait_for(3)
     assert waiting.asked.is_set()
+
+
+# ---------------------------------------------------------------- hosts that are lost
+
+
+class Spark:
+    """A cluster that notes what is asked of it, in order."""
+
+    is_local = False
+    host = "10.0.0.9"
+    application = "app"
+
+    def __init__(self, master: threading.Event | None = None) -> None:
+        self.asked: list[str] = []
+        self._master = master
+
+    def prepare(self) -> None:
+        return
+
+    def slots(self) -> Slots:
+        return Slots(4, 4)
+
+    def leave(self, host: str) -> list[str]:
+        self.asked.append(f"leave {host}")
+        if self._master is not None:
+            self._master.wait(20)
+        return ["2", "5"] if host == "b" else []
+
+    def run_barrier(self, main: object, workers: int, tag: str, description: str) -> None:
+        self.asked.append(f"run {workers}")
+
+
+LOST = [LostHost("b", (1, 3), 10.2)]
+
+
+def start(spark: Spark, lost: list[LostHost]) -> list[str]:
+    """Start an attempt after hosts were lost; what it has come to."""
+    ended: list[str] = []
+    starting = launcher.SparkLauncher(spark, "orders")
+    starting.leave(lost)
+    starting.start(SimpleNamespace(attempt=2), 4, ended.append)
+    starting.close()
+    return ended
+
+
+def test_lost_hosts_are_left_before_the_next_attempt_and_a_line_says_so(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    spark = Spark()
+    assert start(spark, LOST) == ["its Spark job has ended"]
+    assert spark.asked == ["leave b", "run 4"]
+    (said,) = caplog.messages
+    assert said == (
+        "job 'orders': host b, with workers 1, 3, was not heard of for 10 s; taken out of Spark "
+        "before the next attempt: executors 2, 5"
+    )
+
+
+def test_a_master_that_does_not_answer_does_not_keep_the_attempt(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(launcher, "LEAVE_S", 0.01)
+    answer = threading.Event()
+    spark = Spark(answer)
+    assert start(spark, LOST) == ["its Spark job has ended"]
+    assert spark.asked == ["leave b", "run 4"]
+    answer.set()
+
+
+def test_in_local_mode_no_host_is_left() -> None:
+    spark = Spark()
+    spark.is_local = True
+    start(spark, LOST)
+    assert spark.asked == ["run 4"]
+
+
+def test_there_is_room_for_what_others_were_not_promised() -> None:
+    spark = Spark()
+    own, other = reserve("app", 3), reserve("app", 2)
+    try:
+        assert launcher.SparkLauncher(spark, "orders", own).room() == 2
+        assert launcher.SparkLauncher(spark, "orders", own, queries=1).room() == 1
+    finally:
+        own.release()
+        other.release()
+
+
+def test_room_is_counted_when_lost_hosts_have_been_left() -> None:
+    """It was counted before: an attempt was launched with workers for which there were no slots."""
+    spark = Spark()
+    starting = launcher.SparkLauncher(spark, "orders")
+    starting.leave(LOST)
+    assert starting.room() == 4
+    assert spark.asked == ["leave b"]
+    starting.start(SimpleNamespace(attempt=2), 4, lambda reason: None)
+    starting.close()
+    assert spark.asked == ["leave b", "run 4"]

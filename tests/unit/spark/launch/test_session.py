@@ -6,7 +6,7 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -18,6 +18,16 @@ from mainstay.spark.launch.cluster import cluster_of
 from mainstay.spark.launch.memory import mebibytes
 from mainstay.spark.launch.reservations import reserve
 from mainstay.spark.launch.session import local_session
+
+
+def executor(id: str, tasks: int = 0, address: str = "10.0.0.1:7000") -> Any:
+    """One as Spark lists it."""
+    return SimpleNamespace(id=lambda: id, activeTasks=lambda: tasks, hostPort=lambda: address)
+
+
+def listed(executors: list[Any]) -> Any:
+    """A list as those of Scala are."""
+    return SimpleNamespace(length=lambda: len(executors), apply=executors.__getitem__)
 
 
 @dataclass
@@ -38,14 +48,13 @@ class FakeSession:
 
     @property
     def sparkContext(self) -> Any:  # noqa: N802 - Spark's own name
-        infos = [SimpleNamespace(numRunningTasks=lambda n=n: n) for n in self.running]
+        executors = listed([executor(str(n), tasks) for n, tasks in enumerate(self.running)])
         profiles = SimpleNamespace(defaultResourceProfile=lambda: "default")
         java = SimpleNamespace(
             resourceProfileManager=lambda: profiles,
             maxNumConcurrentTasks=lambda profile: self.total,
-            statusTracker=lambda: SimpleNamespace(
-                getExecutorInfos=lambda: infos, getJobIdsForGroup=lambda group: []
-            ),
+            statusTracker=lambda: SimpleNamespace(getJobIdsForGroup=lambda group: []),
+            statusStore=lambda: SimpleNamespace(executorList=lambda active: executors),
         )
         return SimpleNamespace(
             master=self.master,
@@ -114,12 +123,11 @@ class Lingering(FakeSession):
         found.applicationId = "lingering"
         java = found._jsc.sc()
 
-        def infos() -> list[Any]:
+        def executors(active: bool) -> Any:
             self.looks -= 1
-            return [SimpleNamespace(numRunningTasks=lambda: 3 if self.looks > 0 else 0)]
+            return listed([executor("1", 3 if self.looks > 0 else 0)])
 
-        tracker = SimpleNamespace(getExecutorInfos=infos, getJobIdsForGroup=lambda group: [])
-        java.statusTracker = lambda: tracker
+        java.statusStore = lambda: SimpleNamespace(executorList=executors)
         return found
 
 
@@ -271,3 +279,50 @@ def test_no_java_at_all_is_refused_before_spark_is_asked(
     monkeypatch.delenv("JAVA_HOME", raising=False)
     with pytest.raises(SparkSetupError, match="Java 17 or newer and none was found"):
         local_session(2)
+
+
+# ---------------------------------------------------------------- hosts that are lost
+
+
+class Losing(FakeSession):
+    """A cluster of two hosts, with a driver; it notes what is killed."""
+
+    killed: ClassVar[list[str]] = []
+
+    @property
+    def sparkContext(self) -> Any:  # noqa: N802 - Spark's own name
+        found = super().sparkContext
+        found.applicationId = "losing"
+        java = found._jsc.sc()
+        executors = listed(
+            [
+                executor("driver", 0, "10.0.0.2:6000"),
+                executor("1", 1, "10.0.0.1:7000"),
+                executor("2", 2, "10.0.0.2:7000"),
+                executor("3", 0, "[fd77::2]:7000"),
+            ]
+        )
+        java.statusStore = lambda: SimpleNamespace(executorList=lambda active: executors)
+        java.killAndReplaceExecutor = self.killed.append
+        return found
+
+
+def test_the_executors_of_a_host_that_is_left_are_replaced_and_their_tasks_count_no_more() -> None:
+    cluster = cluster_of(Losing(total=4, master="spark://m:7077"))
+    assert cluster.slots() == (4, 1)
+    assert cluster.leave("10.0.0.2") == ["2"]
+    assert cluster.leave("fd77::2") == ["3"]
+    assert Losing.killed == ["2", "3"]
+    assert cluster.leave("10.0.0.2") == [], "it was left before"
+    assert cluster.slots() == (4, 3)
+
+
+def test_slots_that_were_promised_and_are_lost_do_not_count_below_none() -> None:
+    cluster = cluster_of(FakeSession(total=2))
+    promise = reserve("application", 4)
+    try:
+        assert cluster.slots() == (2, 0)
+        with pytest.raises(SlotsError, match="needs 3 slots; 4 are its own and 0 are free"):
+            cluster.check_rescale(3, 4)
+    finally:
+        promise.release()

@@ -1,0 +1,58 @@
+"""Jobs over several hosts, of which one is lost: exact results, and how long it took is told."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.hosts.driving import RemoteDriver, begun
+
+pytestmark = pytest.mark.spark
+
+Report = Callable[[str, object], None]
+
+
+def test_a_host_that_is_cut_off_is_left_out_and_every_row_counts_once(
+    driver: RemoteDriver, tmp_path: Path, record_property: Report
+) -> None:
+    job = begun(driver, tmp_path, patience={"silence_s": 4.0})
+    cut_at = time.time()
+    driver.cluster.hosts.cut("w2")
+    job.await_epoch(after=1)
+    assert job.hosts() == {"w1"}
+    record_property("seconds until it ran again", job.first_record_after(cut_at))
+    address = driver.cluster.hosts.address("w2")
+    (said,) = [line for line in driver.warnings() if "taken out of Spark" in line]
+    assert f"host {address}, with worker" in said
+    assert "was not heard of for 4 s; taken out of Spark before the next attempt: executor" in said
+    driver.cluster.hosts.mend("w2")
+    job.finish()
+
+
+def test_a_host_that_is_rebooted_is_not_left_out_and_every_row_counts_once(
+    driver: RemoteDriver, tmp_path: Path, record_property: Report
+) -> None:
+    job = begun(driver, tmp_path)
+    rebooted_at = time.time()
+    driver.cluster.reboot("w2")
+    job.await_epoch(after=1)
+    record_property("seconds until it ran again", job.first_record_after(rebooted_at))
+    assert not [line for line in driver.warnings() if "taken out of Spark" in line]
+    job.finish()
+
+
+def test_a_driver_that_is_cut_off_for_5_s_goes_on_with_the_same_attempt(
+    driver: RemoteDriver, tmp_path: Path, record_property: Report
+) -> None:
+    job = begun(driver, tmp_path)
+    cut_at = time.time()
+    driver.cluster.hosts.cut("d")
+    time.sleep(5.0)
+    driver.cluster.hosts.mend("d")
+    job.await_output_after(time.time())
+    record_property("seconds until it ran again", job.first_record_after(cut_at))
+    assert job.attempt() == 1
+    job.finish()

@@ -1,0 +1,102 @@
+"""Jobs over three hosts under what happens to networks less often; results are exact."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.hosts.driving import RemoteDriver, begun
+from tests.services.hosts import why_not
+from tests.services.spark_hosts import SparkHosts
+
+pytestmark = [pytest.mark.spark, pytest.mark.soak]
+
+SILENT = {"silence_s": 4.0}
+
+
+@pytest.fixture(scope="module")
+def _three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RemoteDriver]:
+    pytest.importorskip("pyspark")
+    if missing := why_not():
+        pytest.skip(f"no hosts: {missing}")
+    with SparkHosts(tmp_path_factory.mktemp("three"), workers=3) as cluster:
+        yield RemoteDriver(cluster)
+
+
+@pytest.fixture
+def three(_three: RemoteDriver) -> Iterator[RemoteDriver]:
+    _three.await_all_slots()
+    yield _three
+    for name in _three.cluster.hosts.names:
+        _three.cluster.hosts.mend(name)
+    _three.tell("cancel")
+
+
+def test_two_of_three_hosts_are_lost_and_the_job_goes_on_with_what_is_left(
+    three: RemoteDriver, tmp_path: Path
+) -> None:
+    job = begun(three, tmp_path, workers=3, least=1, patience=SILENT)
+    for name in ("w2", "w3"):
+        three.cluster.hosts.cut(name)
+    seen = job.await_epoch(after=1)
+    assert seen["parallelism"] == [2, 3]
+    assert job.hosts() == {"w1"}
+    assert any("with 2 of its 3 workers" in problem for problem in job.look()["problems"])
+    left = [line for line in three.warnings() if "taken out of Spark" in line]
+    assert len(left) == 2
+    for name in ("w2", "w3"):
+        three.cluster.hosts.mend(name)
+    seen = job.await_look(lambda seen: seen["parallelism"] == [3, 3], "it has grown again")
+    assert "rescaled" in [reason for _, reason in seen["attempts"]]
+    job.finish()
+
+
+def test_a_job_that_may_not_be_run_with_fewer_says_what_it_needs_and_waits(
+    three: RemoteDriver, tmp_path: Path
+) -> None:
+    job = begun(three, tmp_path, workers=3, patience=SILENT)
+    for name in ("w2", "w3"):
+        three.cluster.hosts.cut(name)
+    job.await_look(
+        lambda seen: any("it needs 3, one" in text for text in seen["problems"]),
+        "it says how many slots it needs",
+    )
+    for name in ("w2", "w3"):
+        three.cluster.hosts.mend(name)
+    job.await_epoch(after=1)
+    job.finish()
+
+
+def test_a_slow_and_lossy_host_is_no_lost_one(three: RemoteDriver, tmp_path: Path) -> None:
+    job = begun(three, tmp_path, workers=3)
+    three.cluster.hosts.slow("w2", 0.025, loss=0.01)
+    time.sleep(15.0)
+    assert job.attempt() == 1
+    job.finish()
+
+
+@pytest.mark.parametrize("way", ["in", "out"])
+def test_a_host_that_is_cut_off_one_way_is_left_out(
+    three: RemoteDriver, tmp_path: Path, way: str
+) -> None:
+    """By heartbeats that do not come, or by a worker that ends itself as they are not answered."""
+    job = begun(three, tmp_path, workers=3, patience=SILENT)
+    three.cluster.hosts.cut("w2", way)
+    job.await_epoch(after=1)
+    three.cluster.hosts.mend("w2")
+    job.finish()
+
+
+def test_a_driver_that_is_cut_off_for_20_s_blames_no_host(
+    three: RemoteDriver, tmp_path: Path
+) -> None:
+    job = begun(three, tmp_path, workers=3)
+    three.cluster.hosts.cut("d")
+    time.sleep(20.0)
+    three.cluster.hosts.mend("d")
+    job.await_epoch(after=1)
+    assert not [line for line in three.warnings() if "taken out of Spark" in line]
+    job.finish()

@@ -1,0 +1,58 @@
+"""Workers on several hosts, without Spark: what they reach each other by, and what breaks it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.drive.ledger import LedgerJob
+from tests.services.hosts import Hosts, why_not
+
+ROOT = Path(__file__).parents[2]
+WORDS = ("mainstay", "ledger", "shelf", "ARROW")
+
+
+@pytest.fixture(scope="module")
+def hosts() -> Iterator[Hosts]:
+    if missing := why_not():
+        pytest.skip(f"no hosts: {missing}")
+    with Hosts("w1", "w2", "d") as hosts:
+        yield hosts
+
+
+def run(hosts: Hosts, folder: Path, suffix: str = "") -> str:
+    """Run a ledger over both hosts, under their names with a suffix; the driver's address."""
+    workers = [f"{hosts.namespace(name)}={name}{suffix}" for name in ("w1", "w2")]
+    command = [sys.executable, "-m", "tests.hosts.plain_driver", str(folder), f"d{suffix}"]
+    started = hosts.start("d", [*command, *workers], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    said, _ = started.communicate(timeout=120)
+    status, attempts, address = said.split()
+    assert (status, attempts) == ("finished", "1")
+    LedgerJob(folder, count=4_000, per_second=4_000.0, workers=2).check()
+    return address
+
+
+def test_names_that_have_an_ipv6_address_only_are_reached(hosts: Hosts, tmp_path: Path) -> None:
+    assert run(hosts, tmp_path, "-v6").startswith("tcp://d-v6:")
+
+
+@pytest.mark.soak
+def test_interfaces_that_lead_nowhere_do_no_harm(hosts: Hosts, tmp_path: Path) -> None:
+    for number, name in enumerate(hosts.names):
+        hosts.add_interface(name, f"10.78.{number}.1")
+        hosts.add_interface(name, f"10.79.0.{number + 1}")
+    assert run(hosts, tmp_path).startswith("tcp://d:")
+
+
+@pytest.mark.soak
+def test_what_goes_from_host_to_host_can_be_read_by_nobody(hosts: Hosts, tmp_path: Path) -> None:
+    """Everything is by TCP, and none of the names in its messages is on the wire."""
+    before = hosts.overhear(*WORDS)["frames"]
+    run(hosts, tmp_path)
+    heard = hosts.overhear()
+    assert heard["frames"] - before > 100
+    assert heard["words"] == []
