@@ -80,7 +80,9 @@ def shaky(bucket: ObjectStorage, proxy: S3Proxy) -> ObjectStorage:
     return bucket
 
 
-@pytest.fixture(params=["memory", "obstore-local", "obstore-memory", "obstore-file-url", "s3", "shaky-s3"])
+@pytest.fixture(
+    params=["memory", "obstore-local", "obstore-memory", "obstore-file-url", "s3", "shaky-s3"]
+)
 def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Storage:
     if request.param == "memory":
         return MemoryStorage()
@@ -440,5 +442,5 @@ def test_a_savepoint_that_cannot_be_published_says_what_stands_in_the_way(
 ) -> None:
     savepoint = Savepoint("job", 1, 0.0, "exactly_once", 128, HASH_ID, {}, {})
     proxy.inject(CONFLICT, kind=CREATE, times=None)
-    with pytest.raises(OutcomeUnknownError, match="savepoint.json"):
+    with pytest.raises(OutcomeUnknownError, match=r"savepoint\.json"):
         publish(bucket, savepoint)

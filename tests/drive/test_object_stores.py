@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from mainstay.drive.embedded import EmbeddedJob
+from mainstay.runtime.options import LocalRecoveryOptions
 from mainstay.snapshot.object_storage import open_storage
 from tests.drive.ledger import PATIENCE_S, LedgerJob, await_attempt, await_until, complete_epochs
-from tests.services.s3 import S3Server
 from tests.services.s3_proxy import (
     BUSY,
     CONFLICT,
@@ -25,17 +24,7 @@ from tests.services.s3_proxy import (
 )
 
 PLACE = "s3://bucket/job"
-
-
-@pytest.fixture
-def proxy(monkeypatch: pytest.MonkeyPatch) -> Iterator[S3Proxy]:
-    server = S3Server()
-    proxy = S3Proxy(server.port)
-    for name, value in proxy.environment.items():
-        monkeypatch.setenv(name, value)
-    yield proxy
-    proxy.close()
-    server.close()
+ALONE = LocalRecoveryOptions(is_on=False)
 
 
 def make_shaky(proxy: S3Proxy) -> None:
@@ -77,7 +66,7 @@ def _has_epoch(job: EmbeddedJob, attempt: int) -> bool:
 def test_worker_processes_are_exact_over_a_shaky_store(tmp_path: Path, proxy: S3Proxy) -> None:
     make_shaky(proxy)
     ledger = ledger_in_a_bucket(tmp_path, workers=2)
-    job = ledger.start()
+    job = ledger.start(local=ALONE)
     os.kill(await_attempt(job, 1, 2)[1], signal.SIGKILL)
     assert job.wait(PATIENCE_S) == "finished"
     assert len(job.attempts()) >= 2
@@ -89,7 +78,7 @@ def test_a_store_that_is_away_for_a_while_costs_epochs_and_no_rows(
     tmp_path: Path, proxy: S3Proxy
 ) -> None:
     ledger = ledger_in_a_bucket(tmp_path, workers=2)
-    job = ledger.start(tolerable_failures=1_000)
+    job = ledger.start(tolerable_failures=1_000, local=ALONE)
     await_attempt(job, 1, 2)
     proxy.inject(BUSY, times=None, key="/state/")
     await_until(

@@ -1,16 +1,17 @@
 """An S3 server for tests: objects in a dictionary under one lock, exact whoever asks at once.
 
-It speaks as much of the protocol as the storage and the connectors use: PUT with ``If-None-Match``,
-GET with ranges, HEAD, DELETE, deletes of many keys, listings in pages and uploads in parts. It is up
-in a millisecond and needs no package. What goes wrong between it and its clients is up to
-:class:`tests.services.s3_proxy.S3Proxy`::
+It speaks as much of the protocol as the storage and the connectors use: PUT with
+``If-None-Match``, GET with ranges, HEAD, DELETE, deletes of many keys, listings in pages and
+uploads in parts. It is up in a millisecond and needs no package. What goes wrong between it and its
+clients is up to :class:`tests.services.s3_proxy.S3Proxy`::
 
     server = S3Server()
     open_storage("s3://bucket/job")          # with server.environment set
     server.close()
 
-``S3Server(locks=False)`` is a wrong one, of which there are some: it looks whether a key is free and
-stores, but not in one step, so that of two writers who come together both are told that they won.
+``S3Server(locks=False)`` is a wrong one, of which there are some: it looks whether a key is free
+and stores, but not in one step, so that of two writers who come together both are told that they
+won.
 """
 
 from __future__ import annotations
@@ -44,11 +45,13 @@ def environment_of(port: int) -> dict[str, str]:
 
 
 class Listening:
-    """Answers requests on a port of this machine, each connection in a thread, until it is closed."""
+    """Answers requests on a port of this machine, a thread for each connection."""
 
     def __init__(self, handler: type[BaseHTTPRequestHandler]) -> None:
         self._server = _Server(("127.0.0.1", 0), handler)
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(0.05,), daemon=True
+        )
         self._thread.start()
 
     @property

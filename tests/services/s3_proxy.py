@@ -31,7 +31,8 @@ BUSY = "503 SlowDown"
 THROTTLED = "429 TooManyRequests"
 SLOW = "the answer is slow"
 
-PUT, CREATE, GET, HEAD, LIST, DELETE, UPLOAD = "PUT CREATE GET HEAD LIST DELETE UPLOAD".split()
+PUT, CREATE, GET, HEAD = "PUT", "CREATE", "GET", "HEAD"
+LIST, DELETE, UPLOAD = "LIST", "DELETE", "UPLOAD"
 """CREATE is a PUT with a condition, UPLOAD any request of an upload in parts."""
 
 _REFUSALS = {
@@ -179,7 +180,7 @@ class _Handler(Answering):
             return
         self._send(code, headers, found)
 
-    do_GET = do_PUT = do_HEAD = do_DELETE = do_POST = _handle
+    do_GET = do_PUT = do_HEAD = do_DELETE = do_POST = _handle  # noqa: N815 - as the base asks
 
     def _refuse(self, fault: Any) -> None:
         if fault == DROPPED:

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from mainstay.api.availability import HighAvailability
-from mainstay.api.backends import HEAP, RocksDB, backend_settings
+from mainstay.api.backends import HEAP, RocksDB, backend_settings, with_directory
 from mainstay.api.checks import checked_schema, described
 from mainstay.api.connected_inputs import ConnectedInputs, checked_streams
 from mainstay.api.connector_states import refuse_states
@@ -268,7 +268,7 @@ class Environment:
 
         settings: dict[str, Any] = {
             "directory": os.fspath(self.snapshots.dir),
-            "snapshots": self.snapshots.parsed(),
+            "snapshots": with_directory(self.snapshots.parsed(), self._backend),
             "restart": self.restart.parsed(),
             "restore": self.restore,
             "scaling": _scaling(self.parallelism, plan_at),

@@ -175,7 +175,8 @@ class Recovery:
     ``failed_at``: the failure was known, or the attempt before had halted for a rescale, or the
     leader before was last heard of, so that ``wait_s`` is the time until its lease was over;
     ``begun_at``: the next attempt was begun, after the wait that the restart strategy asks for;
-    ``gathered_at``: its workers had all come in; ``running_at``: they had restored their state.
+    ``gathered_at``: its workers had all come in; ``running_at``: they had restored their state, of
+    which they had ``local_bytes`` on their own hosts, and read ``stored_bytes`` from the storage.
     """
 
     attempt: int
@@ -184,6 +185,8 @@ class Recovery:
     begun_at: float
     gathered_at: float
     running_at: float
+    local_bytes: int = 0
+    stored_bytes: int = 0
 
     @property
     def is_rescale(self) -> bool:
