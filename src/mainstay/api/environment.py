@@ -292,6 +292,9 @@ class Environment:
         return job  # type: ignore[no-any-return]
 
     def _started(self, name: str, spec: JobSpec, settings: dict[str, Any]) -> Any:
+        from mainstay.drive.probe import check_creates
+
+        check_creates(settings["directory"])
         if self.spark is PROCESSES:
             from mainstay.drive.processes import start_in_processes
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from mainstay.errors import brief
+from mainstay.quantities import shown_size
 from mainstay.runtime.record_list import shown_time
 
 RESCALED = "rescaled"
@@ -217,8 +218,14 @@ class Recovery:
         return (
             f"attempt {self.attempt} ran {total_s:.3f} s after {event} (waited "
             f"{self.wait_s:.3f} s, relaunched in {self.relaunch_s:.3f} s, restored in "
-            f"{self.restore_s:.3f} s){reason}"
+            f"{self.restore_s:.3f} s{self._shown_read()}){reason}"
         )
+
+    def _shown_read(self) -> str:
+        if not (self.local_bytes or self.stored_bytes):
+            return ""
+        local, stored = shown_size(self.local_bytes), shown_size(self.stored_bytes)
+        return f" from {local} on its hosts and {stored} in storage"
 
     def cells(self) -> dict[str, str]:
         return {

@@ -7,7 +7,6 @@ on any more are removed, those that they do are kept before others.
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Iterable
 from pathlib import Path
@@ -20,7 +19,6 @@ from mainstay.snapshot.storage import BytesLike, Storage
 
 KEPT_EPOCHS = 3
 """An epoch that was acknowledged may yet come to nothing: then the one before it is restored."""
-_USED_EVERY_S = 60.0
 
 
 def with_copies(
@@ -39,7 +37,6 @@ class CopiedStorage(MeteredStorage):
         self.copies = copies
         self._named: dict[str, deque[frozenset[str]]] = {}
         self._dead: deque[str] = deque()
-        self._used_at = time.monotonic()
 
     def read(self, path: str, start: int = 0, length: int | None = None) -> bytes:
         if not path.startswith(STATE_PREFIX):
@@ -78,12 +75,8 @@ class CopiedStorage(MeteredStorage):
     def _tidy(self) -> None:
         while self._dead:
             self.copies.remove(self._dead.popleft())
-        now = time.monotonic()
-        if now - self._used_at > _USED_EVERY_S:
-            self._used_at = now
-            for epochs in list(self._named.values()):
-                for path in epochs[-1]:
-                    self.copies.use(path)
+        # A list, because the loop may add an owner meanwhile.
+        self.copies.use(path for epochs in list(self._named.values()) for path in epochs[-1])
 
 
 def write_file(storage: Storage, path: str, data: BytesLike, file: Path | None) -> None:

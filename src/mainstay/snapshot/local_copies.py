@@ -20,11 +20,12 @@ import errno
 import hashlib
 import itertools
 import logging
+import math
 import os
 import shutil
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,6 +44,7 @@ FOLDER = "cache"
 MOST_BYTES = 10 << 30
 _NOTE = "~"
 """No name in the storage has it."""
+_USED_EVERY_S = 60.0
 _ABANDONED_S = 3600.0
 _UNUSED_S = 7 * 24 * 3600.0
 """What nobody has used for so long is of a job that will not come back, or that does without."""
@@ -90,6 +92,7 @@ class LocalCopies:
             most_bytes  # so that the first copy makes room, if others have left none
         )
         self._checked: set[str] = set()
+        self._used_at = -math.inf
         self.is_off = False
 
     # ------------------------------------------------------------ copies
@@ -172,10 +175,15 @@ class LocalCopies:
         with contextlib.suppress(OSError):
             _remove(self._folder / path)
 
-    def use(self, path: str) -> None:
-        """A file is still needed: others go before it."""
-        with contextlib.suppress(OSError):
-            os.utime(_note_of(self._folder / path))
+    def use(self, paths: Iterable[str]) -> None:
+        """These files are still needed: others go before them. Noted now and then."""
+        now = time.monotonic()
+        if now - self._used_at < _USED_EVERY_S:
+            return
+        self._used_at = now
+        for path in paths:
+            with contextlib.suppress(OSError):
+                os.utime(_note_of(self._folder / path))
 
     # ------------------------------------------------------------ room
 

@@ -160,7 +160,7 @@ def test_what_an_epoch_names_is_kept_before_others(tmp_path: Path) -> None:
     copies.put(B, b"b" * 40)
     for path in (A, B):
         set_used(tmp_path, path, ago_s=100.0)
-    copies.use(A)
+    copies.use([A])
     copies.put(C, b"c" * 40)
     assert (copies.get(A), copies.get(B)) == (b"a" * 40, None)
 
