@@ -2,7 +2,7 @@
 
 ::
 
-    <directory>/cache/lock                          held by whoever makes room
+    <directory>/cache/lock                          held by the process that makes room
     <directory>/cache/<job>/state/<uid>/a0003/…     a file as it is in the storage
     <directory>/cache/<job>/state/<uid>/a0003/…~    its size and checksum; without it, no copy
     <directory>/cache/<job>/~…                      one that is being written
