@@ -48,7 +48,7 @@ _OPTIONS = (
 
 def client_options(scheme: str, environment: Mapping[str, str] = os.environ) -> dict[str, Any]:
     """The options of a client for the stores of a scheme: what the environment says, and ours."""
-    prefix = _PREFIXES[scheme]
+    prefix = _PREFIXES.get(scheme, f"{scheme.upper()}_")
     found = {
         name: environment[variable]
         for name in _OPTIONS
