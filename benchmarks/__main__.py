@@ -1,7 +1,8 @@
 """``python -m benchmarks [core | rocksdb | savepoints | queries | modes | age | page | …]``.
 
 ``core`` is meant when nothing is said: what the core costs, in this process. ``rocksdb`` is state
-in RocksDB beside the heap, ``savepoints`` are savepoints beside plain Parquet, ``queries`` are live
+in RocksDB beside the heap, ``savepoints`` are savepoints beside plain Parquet, ``recovery`` is
+state from an object store with copies on the host and without, ``queries`` are live
 queries beside a job at full speed, ``modes`` are epochs under backpressure, ``age`` is a job after
 very many epochs, ``page`` is the page in a browser, ``windows`` are windows beside a running
 aggregation and what they leave in segments, ``timers`` are timers beside a dictionary, ``joins``
@@ -20,6 +21,7 @@ from benchmarks import (
     aggregate_path,
     distinct_path,
     interval_join,
+    local_recovery,
     modes,
     page,
     pane_segments,
@@ -53,6 +55,7 @@ REPORTS = {
     "core": MODULES,
     "rocksdb": {"rocksdb_state": rocksdb_state},
     "savepoints": {"savepoints": savepoints},
+    "recovery": {"local_recovery": local_recovery},
     "queries": {"queries": queries},
     "joins": {"interval_join": interval_join},
     "modes": {"modes": modes},
@@ -71,6 +74,7 @@ TITLES = {
     "core": "the core",
     "rocksdb": "state in RocksDB",
     "savepoints": "savepoints",
+    "recovery": "recovery",
     "queries": "live queries",
     "joins": "joins",
     "modes": "the modes",

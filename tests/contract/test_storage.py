@@ -20,35 +20,77 @@ from mainstay.snapshot.object_storage import ObjectStorage, open_storage
 from mainstay.snapshot.savepoint import Savepoint, publish, read_savepoint
 from mainstay.snapshot.storage import NotFound, Storage
 from mainstay.state.keygroups import HASH_ID
-from tests.services.s3 import BUSY, CONFLICT, LOST, S3Server
+from tests.services.s3 import S3Server
+from tests.services.s3_proxy import (
+    BUSY,
+    CONFLICT,
+    CREATE,
+    DELETE,
+    DROPPED,
+    GET,
+    LIST,
+    LOST,
+    PUT,
+    SLOW,
+    THROTTLED,
+    S3Proxy,
+)
 
 T = TypeVar("T")
 
 
 @pytest.fixture(scope="module")
 def s3() -> Iterator[S3Server]:
-    server = S3Server()
+    """Listings come in pages of a few keys."""
+    server = S3Server(page_keys=3)
     yield server
     server.close()
 
 
+@pytest.fixture(scope="module")
+def forwarding(s3: S3Server) -> Iterator[S3Proxy]:
+    proxy = S3Proxy(s3.port)
+    yield proxy
+    proxy.close()
+
+
 @pytest.fixture
-def bucket(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> ObjectStorage:
-    """An empty bucket of a server that can fail."""
+def proxy(s3: S3Server, forwarding: S3Proxy) -> S3Proxy:
+    """In front of an empty bucket."""
+    forwarding.heal()
+    forwarding.forget()
     s3.objects.clear()
-    for name, value in s3.environment.items():
+    return forwarding
+
+
+@pytest.fixture
+def bucket(proxy: S3Proxy, monkeypatch: pytest.MonkeyPatch) -> ObjectStorage:
+    """An empty bucket of a server that can fail."""
+    for name, value in proxy.environment.items():
         monkeypatch.setenv(name, value)
     return open_storage("s3://bucket/job")
 
 
-@pytest.fixture(params=["memory", "obstore-local", "obstore-memory", "obstore-file-url", "s3"])
+@pytest.fixture
+def shaky(bucket: ObjectStorage, proxy: S3Proxy) -> ObjectStorage:
+    """A bucket behind a network in which every tenth request goes wrong in one of four ways."""
+    for fault in (BUSY, DROPPED, LOST):
+        proxy.inject(fault, times=None, chance=0.03)
+    proxy.inject(CONFLICT, kind=CREATE, times=None, chance=0.1)
+    return bucket
+
+
+@pytest.fixture(
+    params=["memory", "obstore-local", "obstore-memory", "obstore-file-url", "s3", "shaky-s3"]
+)
 def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Storage:
     if request.param == "memory":
         return MemoryStorage()
     if request.param == "obstore-memory":
         return open_storage("memory:///")
-    if request.param == "s3":
-        found: Storage = request.getfixturevalue("bucket")
+    if request.param.endswith("s3"):
+        name = "bucket" if request.param == "s3" else "shaky"
+        found: Storage = request.getfixturevalue(name)
         return found
     folder = tmp_path / "made on demand"
     return open_storage(str(folder) if request.param == "obstore-local" else folder.as_uri())
@@ -111,15 +153,13 @@ def test_reading_what_is_absent_names_the_path(storage: Storage) -> None:
         storage.read("state/absent", 0, 0)
 
 
-@pytest.mark.parametrize("start", [0, 1, 5, 9, 10, 11, 100])
-@pytest.mark.parametrize("length", [None, 0, 1, 5, 10, 11, 100])
-def test_a_range_is_what_a_slice_would_give(
-    storage: Storage, start: int, length: int | None
-) -> None:
+def test_a_range_is_what_a_slice_would_give(storage: Storage) -> None:
     data = b"0123456789"
     storage.write("digits", data)
-    expected = data[start:] if length is None else data[start : start + length]
-    assert storage.read("digits", start, length) == expected
+    for start in (0, 1, 5, 9, 10, 11, 100):
+        for length in (None, 0, 1, 5, 10, 11, 100):
+            expected = data[start:] if length is None else data[start : start + length]
+            assert storage.read("digits", start, length) == expected, (start, length)
 
 
 def test_creating_what_is_absent_stores_it(storage: Storage) -> None:
@@ -300,67 +340,107 @@ def test_files_being_staged_are_not_listed(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- a remote store that falters
 
 
-def test_a_file_whose_answer_was_lost_is_ours(bucket: ObjectStorage, s3: S3Server) -> None:
-    s3.fail("log/0", LOST)
+def test_a_file_whose_answer_was_lost_is_ours(bucket: ObjectStorage, proxy: S3Proxy) -> None:
+    proxy.inject(LOST, kind=CREATE, key="log/0")
     assert bucket.create("log/0", b"mine") is True
     assert bucket.create("log/0", b"theirs") is False
 
 
 def test_a_conflict_of_which_nothing_comes_is_tried_again(
-    bucket: ObjectStorage, s3: S3Server
+    bucket: ObjectStorage, proxy: S3Proxy
 ) -> None:
-    s3.fail("log/0", CONFLICT, times=2)
+    proxy.inject(CONFLICT, kind=CREATE, key="log/0", times=2)
     assert bucket.create("log/0", b"mine") is True
     assert bucket.read("log/0") == b"mine"
 
 
 def test_a_conflict_that_never_ends_is_an_unknown_outcome(
-    bucket: ObjectStorage, s3: S3Server
+    bucket: ObjectStorage, proxy: S3Proxy
 ) -> None:
-    s3.fail("log/endless", CONFLICT, times=1000)
+    proxy.inject(CONFLICT, kind=CREATE, key="log/endless", times=1000)
     with pytest.raises(OutcomeUnknownError, match="log/endless"):
         bucket.create("log/endless", b"mine")
     assert bucket.list("") == []
 
 
-def test_a_conflict_with_a_winner_is_lost(bucket: ObjectStorage, s3: S3Server) -> None:
+def test_a_conflict_with_a_winner_is_lost(bucket: ObjectStorage, proxy: S3Proxy) -> None:
     bucket.write("log/1", b"theirs")
-    s3.fail("log/1", CONFLICT)
+    proxy.inject(CONFLICT, kind=CREATE, key="log/1")
     assert bucket.create("log/1", b"mine") is False
 
 
-def test_a_store_that_is_busy_is_asked_again(bucket: ObjectStorage, s3: S3Server) -> None:
-    s3.fail("log/2", BUSY, times=2)
+@pytest.mark.parametrize("fault", [BUSY, THROTTLED, DROPPED, LOST])
+def test_a_store_that_falters_is_asked_again(
+    bucket: ObjectStorage, proxy: S3Proxy, fault: str
+) -> None:
+    for kind in (CREATE, PUT, GET, LIST, DELETE):
+        proxy.inject(fault, kind=kind, times=2)
     assert bucket.create("log/2", b"mine") is True
+    bucket.write("f", b"written")
+    assert bucket.read("f") == b"written"
+    assert bucket.list("") == ["f", "log/2"]
+    bucket.delete("f")
+    assert bucket.list("") == ["log/2"]
+    assert all(proxy.count(kind=kind) >= 3 for kind in (CREATE, PUT, GET, LIST, DELETE))
+
+
+def test_a_store_that_never_answers_is_given_up(
+    proxy: S3Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {**proxy.environment, "AWS_TIMEOUT": "50ms"}.items():
+        monkeypatch.setenv(name, value)
+    proxy.inject(SLOW, times=None, delay_s=0.5)
+    storage = open_storage("s3://bucket/job")
+    with pytest.raises(SnapshotStorageError, match="'f' in s3://bucket/job"):
+        storage.read("f")
+    with pytest.raises(OutcomeUnknownError, match="'f' in s3://bucket/job"):
+        storage.create("f", b"mine")
+
+
+def test_a_listing_of_many_pages_is_whole(bucket: ObjectStorage, proxy: S3Proxy) -> None:
+    names = [f"state/{number}" for number in range(8)]
+    for name in names:
+        bucket.write(name, b"")
+    assert bucket.list("state/") == names
+    assert proxy.count(kind=LIST) == 3
 
 
 @pytest.mark.parametrize("fault", [LOST, CONFLICT])
 def test_an_ingest_log_is_sealed_and_committed_whatever_a_store_answers(
-    bucket: ObjectStorage, s3: S3Server, fault: str
+    bucket: ObjectStorage, proxy: S3Proxy, fault: str
 ) -> None:
     log = IngestLog(bucket, "orders")
-    s3.fail("log/0000000000", fault)
+    proxy.inject(fault, kind=CREATE, key="log/0000000000")
     file = DataFile("data", 1, 1, "crc32:0")
     assert log.commit(0, "query", [file]).files == (file,)
-    s3.fail("sealed", fault)
+    proxy.inject(fault, kind=CREATE, key="sealed")
     log.seal()
     assert log.is_sealed
 
 
 @pytest.mark.parametrize("fault", [LOST, CONFLICT])
 def test_a_slot_of_the_commit_log_is_won_whatever_a_store_answers(
-    bucket: ObjectStorage, s3: S3Server, fault: str
+    bucket: ObjectStorage, proxy: S3Proxy, fault: str
 ) -> None:
     begin = Begin(1, "leader", None, "l1", "words", 128, "h1", 1)
-    s3.fail("log/0000000000", fault)
+    proxy.inject(fault, kind=CREATE, key="log/0000000000")
     assert claim_slot(bucket, History(), begin, "mine") is ClaimOutcome.WON
 
 
 @pytest.mark.parametrize("fault", [LOST, CONFLICT])
 def test_a_savepoint_is_published_whatever_a_store_answers(
-    bucket: ObjectStorage, s3: S3Server, fault: str
+    bucket: ObjectStorage, proxy: S3Proxy, fault: str
 ) -> None:
     savepoint = Savepoint("job", 1, 0.0, "exactly_once", 128, HASH_ID, {}, {})
-    s3.fail("savepoint.json", fault)
+    proxy.inject(fault, kind=CREATE, key="savepoint.json")
     publish(bucket, savepoint)
     assert read_savepoint(bucket, "there") == savepoint
+
+
+def test_a_savepoint_that_cannot_be_published_says_what_stands_in_the_way(
+    bucket: ObjectStorage, proxy: S3Proxy
+) -> None:
+    savepoint = Savepoint("job", 1, 0.0, "exactly_once", 128, HASH_ID, {}, {})
+    proxy.inject(CONFLICT, kind=CREATE, times=None)
+    with pytest.raises(OutcomeUnknownError, match=r"savepoint\.json"):
+        publish(bucket, savepoint)

@@ -12,6 +12,8 @@ import psutil
 import pytest
 
 from tests.drive.ledger import STARTED, await_until
+from tests.services.s3 import S3Server
+from tests.services.s3_proxy import S3Proxy
 
 _TAG = "MAINSTAY_TEST"
 
@@ -60,3 +62,15 @@ def nothing_stays_behind(
     assert list(Path(scratch).iterdir()) == []
     await_until(lambda: set(threading.enumerate()) <= threads, "the threads have ended", 20.0)
     await_until(lambda: own_sockets() <= sockets, "the sockets of this process are closed", 20.0)
+
+
+@pytest.fixture
+def proxy(nothing_stays_behind: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[S3Proxy]:
+    """In front of an S3 server, which ``s3://`` means from here on."""
+    server = S3Server()
+    proxy = S3Proxy(server.port)
+    for name, value in proxy.environment.items():
+        monkeypatch.setenv(name, value)
+    yield proxy
+    proxy.close()
+    server.close()

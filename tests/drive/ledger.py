@@ -27,7 +27,13 @@ from mainstay.drive.remote_job import Launcher, Patience, RemoteJob
 from mainstay.drive.scaling import Scaling
 from mainstay.ha.election import Election
 from mainstay.plan.planning import plan_of
-from mainstay.runtime.options import JobOptions, RestartOptions, RestoreOptions, SnapshotOptions
+from mainstay.runtime.options import (
+    JobOptions,
+    LocalRecoveryOptions,
+    RestartOptions,
+    RestoreOptions,
+    SnapshotOptions,
+)
 from mainstay.runtime.spec import JobSpec, Tuning
 from mainstay.schema import to_schema
 from mainstay.snapshot.object_storage import open_storage
@@ -223,6 +229,7 @@ class LedgerJob:
         retain: int = 3,
         max_chain: int = 8,
         min_parallelism: int | None = None,
+        local: LocalRecoveryOptions | None = None,
     ) -> JobOptions:
         snapshots = SnapshotOptions(
             every_s=0.2,
@@ -230,6 +237,7 @@ class LedgerJob:
             tolerable_failures=tolerable_failures,
             halt_alignment_s=halt_alignment_s,
             log_slots=log_slots,
+            local_recovery=local or LocalRecoveryOptions(),
         )
         restart = RestartOptions(max_failures=max_failures, backoff_s=0.05, max_backoff_s=0.2)
         start = RestoreOptions(restore, origin=origin)

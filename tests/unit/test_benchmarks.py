@@ -72,6 +72,7 @@ ROWS = {
     ],
     "pane_segments": ["heap, 10", "heap, 100", "rocksdb, 10", "rocksdb, 100"],
     "rocksdb_state": ["heap", "rocksdb"] * 6,
+    "local_recovery": ["no", "yes"],
     "timers": ["a dictionary", "heap", "RocksDB, order in memory", "RocksDB"] * 4,
     "queries": ["1", "100", "1,000"],
     "savepoints": [

@@ -24,6 +24,7 @@ from mainstay.connectors.webhook import Webhook
 from mainstay.drive.processes import ProcessLauncher
 from mainstay.drive.remote_worker import Bootstrap
 from mainstay.errors import DamagedFileError, GraphError, RestoreError, SparkSetupError
+from mainstay.snapshot import local_root
 from mainstay.snapshot.checked import read_checked, reference
 from mainstay.snapshot.memory_storage import MemoryStorage
 from mainstay.state.backends.rocksdb import directory as rocksdb_directory
@@ -238,7 +239,7 @@ def test_local_state_lies_where_no_other_user_can_read(
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     directory = rocksdb_directory.new_directory(None, "db")
-    root = tmp_path / f"{rocksdb_directory.NAME}-{os.getuid()}"
+    root = tmp_path / f"{local_root.NAME}-{os.getuid()}"
     assert root in directory.parents
     for each in (root, directory.parent, directory):
         assert stat.S_IMODE(each.stat().st_mode) == 0o700
@@ -250,7 +251,7 @@ def test_a_directory_that_others_could_have_laid_out_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    root = tmp_path / f"{rocksdb_directory.NAME}-{os.getuid()}"
+    root = tmp_path / f"{local_root.NAME}-{os.getuid()}"
     if kind == "a link":
         (tmp_path / "theirs").mkdir(mode=0o700)
         root.symlink_to(tmp_path / "theirs")

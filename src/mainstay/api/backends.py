@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from mainstay.errors import GraphError
 from mainstay.own_frames import made_with_own_frames
 from mainstay.quantities import size
+from mainstay.runtime.options import SnapshotOptions
 from mainstay.snapshot.storage import absolute
 from mainstay.spelling import did_you_mean
 from mainstay.state.backends.contract import BackendSettings
@@ -44,6 +45,14 @@ class RocksDB:
             least = SMALLEST_MEMORY_BYTES >> 20
             raise GraphError(f"RocksDB(memory={self.memory!r}) must be at least {least}MiB.")
         return RocksSettings(memory_bytes, directory)
+
+
+def with_directory(snapshots: SnapshotOptions, backend: BackendSettings) -> SnapshotOptions:
+    """Copies of state files lie where the databases do, so that a link is enough."""
+    local = snapshots.local_recovery
+    if local.directory is not None or not isinstance(backend, RocksSettings):
+        return snapshots
+    return replace(snapshots, local_recovery=replace(local, directory=backend.directory))
 
 
 def _meant_state(state: Any) -> str:

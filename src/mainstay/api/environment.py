@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from mainstay.api.availability import HighAvailability
-from mainstay.api.backends import HEAP, RocksDB, backend_settings
+from mainstay.api.backends import HEAP, RocksDB, backend_settings, with_directory
 from mainstay.api.checks import checked_schema, described
 from mainstay.api.connected_inputs import ConnectedInputs, checked_streams
 from mainstay.api.connector_states import refuse_states
@@ -277,7 +277,7 @@ class Environment:
 
         settings: dict[str, Any] = {
             "directory": os.fspath(self.snapshots.dir),
-            "snapshots": self.snapshots.parsed(),
+            "snapshots": with_directory(self.snapshots.parsed(), self._backend),
             "restart": self.restart.parsed(),
             "restore": self.restore,
             "scaling": _scaling(self.parallelism, plan_at, self.min_parallelism),
@@ -301,6 +301,9 @@ class Environment:
         return job  # type: ignore[no-any-return]
 
     def _started(self, name: str, spec: JobSpec, settings: dict[str, Any]) -> Any:
+        from mainstay.drive.probe import check_creates
+
+        check_creates(settings["directory"])
         if self.spark is PROCESSES:
             from mainstay.drive.processes import start_in_processes
 

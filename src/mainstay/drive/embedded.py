@@ -25,7 +25,7 @@ from mainstay.drive.scaling import Scaling
 from mainstay.drive.tee import listening
 from mainstay.ha.election import Election
 from mainstay.runtime.deployment import Deployment
-from mainstay.runtime.messages import Attempt, Release, WorkerFailed
+from mainstay.runtime.messages import Attempt, Ready, Release, WorkerFailed
 from mainstay.runtime.options import (
     JobOptions,
     RestartOptions,
@@ -35,6 +35,7 @@ from mainstay.runtime.options import (
 from mainstay.runtime.ports import COORDINATOR, Ports
 from mainstay.runtime.spec import JobSpec, Tuning
 from mainstay.runtime.worker.worker import Worker
+from mainstay.snapshot.copied_storage import with_copies
 from mainstay.snapshot.object_storage import open_storage
 from mainstay.snapshot.storage import Storage
 from mainstay.tracebacks import reportable
@@ -68,6 +69,7 @@ class EmbeddedJob(JobHandle):
     ) -> None:
         super().__init__(name, spec, options, scaling, election, place)
         self._storage = storage
+        self._directory = place
         self._reports: queue.SimpleQueue[Report] = queue.SimpleQueue()
         self._pool = ThreadPoolExecutor(max_workers=4, thread_name_prefix=f"mainstay-{name}")
         self._inbox: deque[Any] = deque()
@@ -106,8 +108,10 @@ class EmbeddedJob(JobHandle):
     def _launch(self, deployment: Deployment, program: bytes, number: int) -> None:
         background = ThreadBackground(self._pool, self._reports)
         calls = ThreadCalls(background)
+        settings, place = self._options.snapshots.local_recovery.embedded(), self._directory
+        storage = with_copies(self._storage, place, settings, deployment.lineage)
         ports = Ports(
-            self._clock, background, self._send, self._storage, open_storage, get_ident, calls
+            self._clock, background, self._send, storage, open_storage, get_ident, calls, storage
         )
         own = replace(deployment, job=pickle.loads(program))
         worker = Worker(own, number, ports)
@@ -171,7 +175,10 @@ class EmbeddedJob(JobHandle):
         for address, process in list(self._processes.items()):
             progressed = self._step(address, process) or progressed
         while self._inbox:
-            self._leadership.receive(self._inbox.popleft())
+            message = self._inbox.popleft()
+            if isinstance(message, Ready):
+                self._recoveries.restored(message)
+            self._leadership.receive(message)
             progressed = True
         self._leadership.tick()
         self._log_news()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
+from mainstay.runtime.messages import Ready
 from mainstay.runtime.status import TAKEN_OVER, AttemptRecord, Recovery, Status
 
 
@@ -15,6 +16,7 @@ class Recoveries:
         self._gathered_at: dict[int, float] = {}
         self._running_at: dict[int, float] = {}
         self._taken_over: dict[int, float] = {}
+        self._read: dict[int, list[Ready]] = {}
 
     def took_over(self, attempt: int, silent_since: float) -> None:
         """An attempt is the first after another process led, which was last heard of at a time."""
@@ -22,6 +24,10 @@ class Recoveries:
 
     def gathered(self, attempt: int, wall: float) -> None:
         self._gathered_at[attempt] = wall
+
+    def restored(self, ready: Ready) -> None:
+        """A worker has restored its state."""
+        self._read.setdefault(ready.attempt, []).append(ready)
 
     def update(self, status: Status, attempts: Sequence[AttemptRecord], wall: float) -> None:
         if status is Status.RUNNING:
@@ -41,6 +47,8 @@ class Recoveries:
                 record.begun_at,
                 self._gathered_at[record.attempt],
                 self._running_at[record.attempt],
+                sum(each.local_bytes for each in self._read.get(record.attempt, ())),
+                sum(each.stored_bytes for each in self._read.get(record.attempt, ())),
             )
             for record in attempts
             if record.attempt in ends and record.attempt in self._running_at

@@ -29,7 +29,7 @@ from mainstay.errors import LinkError, ProtocolError, brief
 from mainstay.ha.election import Election
 from mainstay.runtime.coordinator.silence import LostHost, Sighting, silence
 from mainstay.runtime.deployment import Deployment
-from mainstay.runtime.messages import Attempt, WorkerFailed
+from mainstay.runtime.messages import Attempt, Ready, WorkerFailed
 from mainstay.runtime.options import JobOptions
 from mainstay.runtime.spec import JobSpec
 from mainstay.snapshot.object_storage import open_storage
@@ -185,6 +185,7 @@ class RemoteJob(JobHandle):
             self._storage,
             self._patience.lease_s,
             self._launcher.shares_terminal,
+            self._options.snapshots.local_recovery.of_processes(self._storage),
         )
         shipped = cloudpickle.dumps(deployment)
         self._gathering = _Gathering(attempt, workers, shipped, self._clock.monotonic())
@@ -263,6 +264,9 @@ class RemoteJob(JobHandle):
         if gathering is None or message.attempt != gathering.attempt:
             return
         match message:
+            case Ready():
+                self._recoveries.restored(message)
+                self._leadership.receive(message)
             case Heartbeat(_, worker, _):
                 gathering.heard[worker] = self._clock.monotonic()
             case Printed():

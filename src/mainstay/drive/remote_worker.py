@@ -34,6 +34,8 @@ from mainstay.runtime.deployment import Deployment
 from mainstay.runtime.messages import Attempt, ChannelId, Release, Released, WorkerFailed
 from mainstay.runtime.ports import COORDINATOR, Ports
 from mainstay.runtime.worker.worker import Worker
+from mainstay.snapshot.copied_storage import with_copies
+from mainstay.snapshot.local_copies import CopySettings
 from mainstay.snapshot.object_storage import open_storage
 from mainstay.tracebacks import (
     CARRIED,
@@ -66,6 +68,8 @@ class Bootstrap:
     lease_s: float = LEASE_S
     shares_terminal: bool = False
     """Whether what the process prints would reach the terminal of the driver by itself."""
+    copies: CopySettings | None = None
+    """Where its host keeps copies of state files, if it does."""
 
 
 class RemoteWorker:
@@ -207,10 +211,11 @@ class RemoteWorker:
     def _run(self, deployment: Deployment, pool: ThreadPoolExecutor) -> None:
         self._schemas = _schemas(deployment, self._number)
         background = ThreadBackground(pool, self._reports, self._wakeup)
-        storage = open_storage(self._bootstrap.storage)
+        place, copies = self._bootstrap.storage, self._bootstrap.copies
+        storage = with_copies(open_storage(place), place, copies, deployment.lineage)
         calls = ThreadCalls(background)
         ports = Ports(
-            SystemClock(), background, self._send, storage, open_storage, get_ident, calls
+            SystemClock(), background, self._send, storage, open_storage, get_ident, calls, storage
         )
         worker = self._worker = Worker(deployment, self._number, ports)
         poller = self._links.poller()

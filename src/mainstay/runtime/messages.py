@@ -199,10 +199,15 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """The worker has restored its state and can take triggers and splits."""
+    """The worker has restored its state and can take triggers and splits.
+
+    What it has read of state for that: from its own host, and from the storage.
+    """
 
     attempt: Attempt
     worker: int
+    local_bytes: int = 0
+    stored_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,27 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from mainstay.runtime.spec import Tuning
+from mainstay.snapshot.local_copies import MOST_BYTES, CopySettings
+from mainstay.snapshot.storage import is_remote
+
+
+@dataclass(frozen=True, slots=True)
+class LocalRecoveryOptions:
+    """Whether workers keep copies of state files on their hosts, and where."""
+
+    is_on: bool | None = None
+    directory: str | None = None
+    most_bytes: int = MOST_BYTES
+
+    def of_processes(self, place: str) -> CopySettings | None:
+        """For workers in processes of their own: unless told otherwise, they keep copies of what
+        lies in an object store. What is on a disk is near enough."""
+        is_on = is_remote(place) if self.is_on is None else self.is_on
+        return CopySettings(self.directory, self.most_bytes) if is_on else None
+
+    def embedded(self) -> CopySettings | None:
+        """For a job in one process: only if told to."""
+        return CopySettings(self.directory, self.most_bytes) if self.is_on else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +44,7 @@ class SnapshotOptions:
     """How long a job that is stopped or rescaled waits for markers before they overtake rows."""
     log_slots: int = 64
     """How many slots of the commit log are kept; the newest alone would do."""
+    local_recovery: LocalRecoveryOptions = field(default_factory=LocalRecoveryOptions)
 
     @property
     def halt_patience_s(self) -> float:

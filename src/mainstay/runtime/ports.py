@@ -7,7 +7,7 @@ outside.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -66,6 +66,16 @@ class Calls(Protocol):
         """
 
 
+class StateFiles(Protocol):
+    """What a worker is told of, and tells, about the files that its state is in."""
+
+    def read_bytes(self) -> tuple[int, int]:
+        """What was read of state files so far: from this host, and from the storage."""
+
+    def named(self, owner: str, paths: Iterable[str]) -> None:
+        """The files that the epochs of a subtask build on from now on."""
+
+
 Open = Callable[[str], Storage]
 """Open the storage at a place other than the job's own: that of a savepoint."""
 
@@ -97,3 +107,5 @@ class Ports:
     """Which thread this is called in, as a number: functions of a job may start others."""
     calls: Calls | None = None
     """None where no function of an author runs."""
+    state_files: StateFiles | None = None
+    """None where nobody counts or copies them."""

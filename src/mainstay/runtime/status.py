@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from mainstay.errors import brief
+from mainstay.quantities import shown_size
 from mainstay.runtime.record_list import shown_time
 
 RESCALED = "rescaled"
@@ -175,7 +176,8 @@ class Recovery:
     ``failed_at``: the failure was known, or the attempt before had halted for a rescale, or the
     leader before was last heard of, so that ``wait_s`` is the time until its lease was over;
     ``begun_at``: the next attempt was begun, after the wait that the restart strategy asks for;
-    ``gathered_at``: its workers had all come in; ``running_at``: they had restored their state.
+    ``gathered_at``: its workers had all come in; ``running_at``: they had restored their state, of
+    which they had ``local_bytes`` on their own hosts, and read ``stored_bytes`` from the storage.
     """
 
     attempt: int
@@ -184,6 +186,8 @@ class Recovery:
     begun_at: float
     gathered_at: float
     running_at: float
+    local_bytes: int = 0
+    stored_bytes: int = 0
 
     @property
     def is_rescale(self) -> bool:
@@ -214,8 +218,14 @@ class Recovery:
         return (
             f"attempt {self.attempt} ran {total_s:.3f} s after {event} (waited "
             f"{self.wait_s:.3f} s, relaunched in {self.relaunch_s:.3f} s, restored in "
-            f"{self.restore_s:.3f} s){reason}"
+            f"{self.restore_s:.3f} s{self._shown_read()}){reason}"
         )
+
+    def _shown_read(self) -> str:
+        if not (self.local_bytes or self.stored_bytes):
+            return ""
+        local, stored = shown_size(self.local_bytes), shown_size(self.stored_bytes)
+        return f" from {local} on its hosts and {stored} in storage"
 
     def cells(self) -> dict[str, str]:
         return {

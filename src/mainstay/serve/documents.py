@@ -269,6 +269,8 @@ class RecoveryDocument(Document):
     wait_s: float
     relaunch_s: float
     restore_s: float
+    local_bytes: int = 0
+    stored_bytes: int = 0
 
 
 class FailureDocument(Document):

@@ -171,6 +171,8 @@ def recovery_of(recovery: Recovery) -> RecoveryDocument:
         wait_s=recovery.wait_s,
         relaunch_s=recovery.relaunch_s,
         restore_s=recovery.restore_s,
+        local_bytes=recovery.local_bytes,
+        stored_bytes=recovery.stored_bytes,
     )
 
 

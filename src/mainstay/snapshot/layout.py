@@ -11,6 +11,7 @@
     failures/0000000003-<leader>-0001.json    why attempt 3 failed: a leader's first
     graphs/0000000003.json                    how the operators of attempt 3 are joined
     leader/0000000002                         the lease of the second leader, and its .beat
+    probe/<token>                             written and deleted when a job starts
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ STATISTICS_PREFIX = "statistics/"
 FAILURES_PREFIX = "failures/"
 GRAPHS_PREFIX = "graphs/"
 LEASE_PREFIX = "leader/"
+PROBE_PREFIX = "probe/"
 
 # A name on a local disk has at most 255 bytes.
 _LONGEST_NAME = 200
@@ -74,6 +76,11 @@ def lease_path(number: int) -> str:
 def beat_path(number: int) -> str:
     """The path of the counter that a leader raises while it leads."""
     return f"{lease_path(number)}.beat"
+
+
+def probe_path(token: str) -> str:
+    """The path of an object that a storage is tried with; nobody uses it again."""
+    return f"{PROBE_PREFIX}{token}"
 
 
 def lease_number(path: str) -> int | None:

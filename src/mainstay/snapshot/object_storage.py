@@ -7,7 +7,6 @@ bucket. Credentials and endpoints come from the environment, as each cloud's own
 from __future__ import annotations
 
 import os
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -20,6 +19,7 @@ from mainstay.errors import OutcomeUnknownError, SnapshotStorageError
 from mainstay.masking import masked, refuse_login
 from mainstay.snapshot.listing import ListedStorage, StoredFile
 from mainstay.snapshot.storage import BytesLike, NotFound, Paths
+from mainstay.snapshot.store_client import RETRIES, client_options
 from mainstay.spelling import did_you_mean
 
 _REMOTE_SCHEMES = ("memory", "s3", "gs", "az")
@@ -28,9 +28,6 @@ _REMOTE_SCHEMES = ("memory", "s3", "gs", "az")
 _FAILURES = (failures.BaseError, OSError, ValueError, NotImplementedError)
 
 _CREATE_ATTEMPTS = 5
-
-# A store that is away is reported soon; who called knows how to wait for it.
-_RETRIES: Any = {"max_retries": 6, "retry_timeout": timedelta(seconds=30)}
 
 # Failures that come before anything is stored. After any other the file may be there.
 _NOTHING_STORED = (
@@ -78,8 +75,8 @@ def open_storage(url_or_path: str) -> ObjectStorage:
 def _store(url: str, scheme: str) -> ObjectStore:
     if scheme == "memory":
         return from_url(url)
-    # Options of the client would replace those of the environment.
-    return from_url(url, retry_config=_RETRIES)
+    options: Any = client_options(scheme)
+    return from_url(url, client_options=options, retry_config=RETRIES)
 
 
 class ObjectStorage:

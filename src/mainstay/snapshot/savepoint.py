@@ -178,14 +178,23 @@ def reserve(target: Storage, path: str) -> None:
 def publish(target: Storage, savepoint: Savepoint) -> FileRef:
     """Make a savepoint exist: everything that it names must be stored by now."""
     data = savepoint.to_bytes()
-    try:
-        is_ours = target.create(SAVEPOINT_FILE, data)
-    except OutcomeUnknownError:
-        is_ours = False
-    if not is_ours and target.read(SAVEPOINT_FILE) != data:
+    if not _is_created(target, data):
         raise SavepointError(f"somebody else wrote a {SAVEPOINT_FILE} there. Choose another path.")
     target.delete(UNFINISHED_FILE)
     return reference(SAVEPOINT_FILE, data)
+
+
+def _is_created(target: Storage, data: bytes) -> bool:
+    """Whether the description there is this one."""
+    try:
+        return target.create(SAVEPOINT_FILE, data) or target.read(SAVEPOINT_FILE) == data
+    except OutcomeUnknownError:
+        try:
+            return target.read(SAVEPOINT_FILE) == data
+        except NotFound:
+            # It is not, so what stands in the way says more than that.
+            pass
+        raise
 
 
 def discard(target: Storage) -> None:

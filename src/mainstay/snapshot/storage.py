@@ -65,6 +65,11 @@ def absolute(place: str | os.PathLike[str]) -> str:
     return text if "://" in text else os.path.abspath(os.path.expanduser(text))
 
 
+def is_remote(place: str) -> bool:
+    """Whether it is the URL of an object store."""
+    return "://" in place and not place.startswith("file://")
+
+
 def shared(place: str) -> str:
     """The place as all processes of a Spark application can name it."""
     if place.startswith("memory://"):

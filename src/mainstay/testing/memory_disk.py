@@ -13,6 +13,7 @@ import json
 from bisect import bisect_left, insort
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from mainstay.errors import DamagedFileError
@@ -68,7 +69,7 @@ class MemoryDisk:
         return self.open_to_read(files, is_whole=True)
 
     def open_to_read(self, files: Files, *, is_whole: bool) -> MemoryDatabase:
-        found = dict(files)
+        found = {name: _in_memory(data) for name, data in files}
         tables = {name: _decoded(data) for name, data in found.items() if name.endswith(ROWS)}
         if not is_whole:
             return MemoryDatabase(self.file_rows, tables)
@@ -91,6 +92,9 @@ class MemoryCheckpoint:
 
     def read(self, name: str) -> bytes:
         return self.files[name]
+
+    def file(self, name: str) -> None:
+        return None
 
     def remove(self) -> None:
         self.files.clear()
@@ -182,6 +186,10 @@ def _encoded(rows: Rows) -> bytes:
     return json.dumps(
         [[k.hex(), n, None if v is None else v.hex()] for k, (n, v) in sorted(rows.items())]
     ).encode()
+
+
+def _in_memory(data: bytes | Path) -> bytes:
+    return data.read_bytes() if isinstance(data, Path) else data
 
 
 def _decoded(data: bytes) -> Rows:

@@ -101,8 +101,7 @@ def state_file(attempt: int, name: str) -> str:
     return segment_path("count", 0, attempt, name)
 
 
-@pytest.fixture
-def storage() -> MemoryStorage:
+def filled() -> MemoryStorage:
     """A directory after two attempts; attempt 3 has just begun."""
     storage = MemoryStorage()
     for path in (
@@ -119,6 +118,11 @@ def storage() -> MemoryStorage:
     ):
         storage.write(path, b"")
     return storage
+
+
+@pytest.fixture
+def storage() -> MemoryStorage:
+    return filled()
 
 
 def test_orphans_are_what_no_kept_epoch_reaches(storage: MemoryStorage) -> None:

@@ -14,6 +14,7 @@ from mainstay.connectors.bases.json_handles import read_handle, write_handle
 from mainstay.errors import GraphError, SinkError
 from mainstay.schema import format_type
 from mainstay.snapshot.object_storage import ObjectStorage, open_storage
+from mainstay.snapshot.store_client import RETRIES, client_options
 
 HANDLE_VERSION = 1
 
@@ -104,8 +105,9 @@ def open_table_storage(uri: str, options: Mapping[str, str]) -> ObjectStorage:
     # Of the options of deltalake these two are not the store's, but the client's and its own.
     allow_http = config.pop("allow_http", config.pop("aws_allow_http", "false"))
     config.pop("aws_s3_allow_unsafe_rename", None)
-    client: Any = {"allow_http": allow_http.lower() == "true"}
-    return ObjectStorage(from_url(uri, config=config, client_options=client), uri)
+    client: Any = {**client_options(uri.partition("://")[0]), "allow_http": allow_http.lower()}
+    store = from_url(uri, config=config, client_options=client, retry_config=RETRIES)
+    return ObjectStorage(store, uri)
 
 
 def check_fits(table: Any, uri: str, schema: pa.Schema, partition_by: Sequence[str]) -> None:

@@ -179,7 +179,13 @@ class Durability:
             in_flight,
             pending.start_delay_s,
         )
+        self._name_files(states)
         self._acknowledged(pending.epoch, states, figures)
+
+    def _name_files(self, states: dict[str, SubtaskState]) -> None:
+        if self._ports.state_files is not None:
+            for uid, state in states.items():
+                self._ports.state_files.named(uid, (file.path for file in state.files()))
 
     def _store_units(
         self, pending: UnackedCut, states: dict[str, SubtaskState], large: list[Member]

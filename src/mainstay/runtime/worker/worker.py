@@ -135,7 +135,9 @@ class Worker:
             self._assembler.open(task)
             task.opened()
         self._is_ready = True
-        self._ports.send(COORDINATOR, Ready(self.attempt, self.number))
+        files = self._ports.state_files
+        read = (0, 0) if files is None else files.read_bytes()
+        self._ports.send(COORDINATOR, Ready(self.attempt, self.number, *read))
 
     # ------------------------------------------------------------ the loop
 

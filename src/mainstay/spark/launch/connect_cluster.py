@@ -105,6 +105,9 @@ class ConnectCluster:
                 self._has_lost_session = True
             raise
 
+    def leave(self, host: str) -> list[str]:
+        raise SparkSetupError("a Spark Connect server cannot be told of lost hosts")
+
     def cancel(self, tag: str) -> None:
         self._tags.cancel(tag)
 

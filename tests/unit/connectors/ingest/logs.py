@@ -25,10 +25,10 @@ def batch_of_numbers(numbers: Sequence[int]) -> pa.RecordBatch:
 
 
 class Written:
-    """A log in a directory, and what is put into it."""
+    """A log in a directory or at a URL, and what is put into it."""
 
-    def __init__(self, directory: Path) -> None:
-        self.location = str(directory)
+    def __init__(self, place: Path | str) -> None:
+        self.location = str(place)
         self.storage = open_storage(self.location)
         self.log = IngestLog(self.storage, UID)
         self._attempts = 0

@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from mainstay.errors import RestoreError
 from mainstay.snapshot.checked import read_checked, reference
+from mainstay.snapshot.copied_storage import local_link, write_file
 from mainstay.snapshot.manifest import FileRef, SegmentRef
 from mainstay.snapshot.statefile import StateTable
 from mainstay.snapshot.storage import Storage
@@ -160,18 +161,19 @@ class StoredFiles:
         for name in checkpoint.names():
             if not name.endswith(ROWS):
                 path = path_of(f"{id}-{name}")
-                found[name] = _store(storage, checkpoint.read(name), path)
+                found[name] = _store(storage, checkpoint, name, path)
                 continue
             if name not in self._stored:
-                self._stored[name] = _store(storage, checkpoint.read(name), path_of(name))
+                self._stored[name] = _store(storage, checkpoint, name, path_of(name))
             found[name] = self._stored[name]
         # A file that the database has dropped never comes back.
         self._stored = {name: ref for name, ref in self._stored.items() if name in found}
         return found
 
 
-def _store(storage: Storage, data: bytes, path: str) -> FileRef:
-    storage.write(path, data)
+def _store(storage: Storage, checkpoint: LocalCheckpoint, name: str, path: str) -> FileRef:
+    data = checkpoint.read(name)
+    write_file(storage, path, data, checkpoint.file(name))
     return reference(path, data)
 
 
@@ -189,7 +191,10 @@ def files_of(
     """Files of a checkpoint under the names they had, all or some; each is verified."""
     by_path = {file.path: file for file in ref.parts}
     for name in descriptor.files if names is None else names:
-        yield name, read_checked(storage, by_path[descriptor.files[name]])
+        ref_of_file = by_path[descriptor.files[name]]
+        # A database changes its other files, and would change the copy.
+        link = local_link(storage, ref_of_file) if name.endswith(ROWS) else None
+        yield name, read_checked(storage, ref_of_file) if link is None else link
 
 
 def scan_checkpoint(

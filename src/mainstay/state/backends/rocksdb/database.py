@@ -18,6 +18,7 @@ from typing import Any
 from mainstay.errors import DamagedFileError
 from mainstay.state.backends.cached.stored_rows import Change, Row
 from mainstay.state.backends.rocksdb.directory import new_directory
+from mainstay.state.backends.rocksdb.disk import ROWS
 from mainstay.state.backends.rocksdb.memory import SharedMemory, load_rocksdict
 
 _TARGET_FILE_BYTES = 16 << 20
@@ -41,6 +42,9 @@ class LinkedCheckpoint:
 
     def read(self, name: str) -> bytes:
         return (self.directory / name).read_bytes()
+
+    def file(self, name: str) -> Path | None:
+        return self.directory / name if name.endswith(ROWS) else None
 
     def remove(self) -> None:
         shutil.rmtree(self.directory.parent, ignore_errors=True)

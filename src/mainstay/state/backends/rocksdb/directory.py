@@ -8,22 +8,19 @@ process holds a lock on its directory's ``owner`` file for as long as it lives, 
 from __future__ import annotations
 
 import atexit
-import contextlib
 import os
 import shutil
-import stat
 import tempfile
 from pathlib import Path
 from typing import IO
 
-from mainstay.errors import SparkSetupError
+from mainstay.snapshot.local_root import default_root
 
 try:
     import fcntl
 except ImportError:  # a system without it cannot tell the dead from the living, and keeps all
     fcntl = None  # type: ignore[assignment, unused-ignore]
 
-NAME = "mainstay-state"
 _OWNER = "owner"
 
 # The directory of this process below each place, with the open file that marks it as its own.
@@ -48,23 +45,6 @@ def _own_directory(place: str | None) -> Path:
         if _OWN.setdefault(known, claimed) is not claimed:
             _remove_own(os.getpid(), *claimed)
     return _OWN[known][0]
-
-
-def default_root() -> Path:
-    """A directory of this user alone, below that of all users' temporary files."""
-    # The owner of the directory can put another in the place of one below it.
-    user = os.getuid() if hasattr(os, "getuid") else None
-    root = Path(tempfile.gettempdir()) / (NAME if user is None else f"{NAME}-{user}")
-    with contextlib.suppress(FileExistsError):
-        root.mkdir(mode=0o700)
-    found = root.lstat()
-    is_ours = user is None or (found.st_uid == user and not found.st_mode & 0o077)
-    if not (stat.S_ISDIR(found.st_mode) and is_ours):
-        raise SparkSetupError(
-            f"{root}, where RocksDB would keep state, is no directory of this user alone. Remove "
-            "it, or name another with RocksDB(directory=...)."
-        )
-    return root
 
 
 def _claimed(root: Path) -> tuple[Path, IO[bytes]]:

@@ -7,12 +7,13 @@ dictionaries, so that the simulation runs this backend. All that may take long g
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 from mainstay.state.backends.cached.stored_rows import WritableRows
 
-Files: TypeAlias = "Iterable[tuple[str, bytes]]"
-"""Files by name, each read when it is asked for."""
+Files: TypeAlias = "Iterable[tuple[str, bytes | Path]]"
+"""Files by name, each read when it is asked for, or already on a disk: to be moved from there."""
 
 ROWS = ".sst"
 """How the names of files with rows end. They never change, and no name is used again."""
@@ -34,6 +35,9 @@ class LocalCheckpoint(Protocol):
 
     def read(self, name: str) -> bytes:
         """A file of it."""
+
+    def file(self, name: str) -> Path | None:
+        """Where a file of it lies that never changes; None where it may, or is in no file."""
 
     def remove(self) -> None:
         """Nobody needs it any more."""

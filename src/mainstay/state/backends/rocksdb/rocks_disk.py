@@ -55,7 +55,11 @@ class RocksDisk:
 def _filled(place: Path, files: Files) -> Path:
     try:
         for file, data in files:
-            (place / file).write_bytes(data)
+            if isinstance(data, Path):
+                # A link of ours; on another device it is copied.
+                shutil.move(data, place / file)
+            else:
+                (place / file).write_bytes(data)
     except BaseException:
         shutil.rmtree(place, ignore_errors=True)
         raise
