@@ -18,6 +18,7 @@ from mainstay.runtime.options import (
 )
 from mainstay.runtime.spec import JobSpec, Tuning
 from mainstay.snapshot.storage import shared
+from mainstay.spark.ingest.available_now import check_available_now
 from mainstay.spark.ingest.dataframes import Ingest
 from mainstay.spark.launch.deferred import DeferredLauncher
 from mainstay.spark.launch.job import IngestingJob
@@ -54,6 +55,7 @@ def start_on_spark(
     Before that one is started, what can be known without it is looked at. One of several drivers
     has its session ready when it is elected, whatever there is to do by then.
     """
+    check_available_now(spec, ingests)
     options = JobOptions(name, name, snapshots, restart, restore, tuning or Tuning())
     location = shared(directory)
     own = session or _session_of(ingests)
