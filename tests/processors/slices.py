@@ -53,6 +53,7 @@ class Step:
     rows: tuple[Any, ...] = ()
     port: int = 0
     watermark_s: float | None = None
+    waited_s: float = 0.0
 
 
 class Slices:
@@ -126,7 +127,7 @@ class Slices:
     def wait(self, seconds: float) -> list[tuple[Any, ...]]:
         """Time passes, and nothing else happens."""
         self.clock.now += seconds
-        return self.ring()
+        return self._noted(self.ring(), waited_s=seconds)
 
     def watermark(self, at: datetime | float) -> list[tuple[Any, ...]]:
         seconds = at if isinstance(at, int | float) else at.timestamp()
@@ -150,8 +151,10 @@ class Slices:
         return found
 
     @property
-    def has_waited(self) -> bool:
-        return self.clock.now != FakeClock().now
+    def is_clock_moved(self) -> bool:
+        """Whether time has passed otherwise than by ``wait``."""
+        waited = sum(step.waited_s for step in self.steps)
+        return abs(self.clock.now - FakeClock().now - waited) > 1e-6
 
     @contextmanager
     def states_of(self, key: Any) -> Iterator[Any]:

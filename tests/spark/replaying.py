@@ -28,7 +28,7 @@ from mainstay.runtime.connector import Json, Polled, Split, SplitReader
 from mainstay.schema import rows_to_batch, to_schema
 from tests.processors.slices import Slices, recording
 
-PATIENCE_S = 60.0
+PATIENCE_S = 180.0
 LOOK_S = 0.05
 SHARED = "rows"
 """The source of all branches without event time."""
@@ -47,24 +47,44 @@ class Branch:
         return SHARED if self.slices.time is None else self.name
 
     @property
-    def rounds(self) -> list[Any]:
-        """What it is given: rows, or a watermark."""
-        return [
-            step for step in self.slices.steps if step.watermark_s is not None or _rows(step)
-        ]
+    def rounds(self) -> list[Round]:
+        found: list[Round] = []
+        waited_s = 0.0
+        for step in self.slices.steps:
+            if step.watermark_s is not None or (step.rows and step.port == 0):
+                found.append(Round(waited_s, step.rows, step.watermark_s))
+                waited_s = 0.0
+            waited_s += step.waited_s
+            if found:
+                found[-1].emitted += len(step.found)
+        return found
 
     @property
-    def expected(self) -> Counter[Any]:
+    def expected(self) -> Counter[str]:
         return Counter(repr(row) for step in self.slices.steps for row in step.found)
 
-    def expected_by(self, round: int) -> int:
-        """How many rows it has emitted when a round is over."""
-        done = self.rounds[: round + 1]
-        return sum(len(step.found) for step in done) if self.slices.initial is None else 0
+    @property
+    def waits_s(self) -> float:
+        return sum(step.waited_s for step in self.slices.steps)
+
+    @property
+    def why_not(self) -> str | None:
+        """Why a job on Spark cannot give the same to the operator."""
+        if self.slices.is_clock_moved:
+            return "the test moves the clock"
+        if self.slices.is_touched:
+            return "the test changes states behind the back of the processor"
+        return None if any(round.rows for round in self.rounds) else "it is given no rows"
 
 
-def _rows(step: Any) -> tuple[Any, ...]:
-    return step.rows if step.port == 0 else ()
+@dataclass(slots=True)
+class Round:
+    """What a branch is given at a time, and how much it emits then."""
+
+    after_s: float
+    rows: tuple[Any, ...]
+    watermark_s: float | None
+    emitted: int = 0
 
 
 # ---------------------------------------------------------------- what tests have done
@@ -96,15 +116,6 @@ def _values(names: Any, values: Sequence[Any]) -> Iterator[dict[str, Any]]:
     split = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
     for value in values:
         yield dict(zip(split, value if len(split) > 1 else [value], strict=True))
-
-
-def why_not(slices: Slices) -> str | None:
-    """Why an operator cannot be given the same by a job on Spark."""
-    if slices.has_waited:
-        return "the test moves the clock"
-    if slices.is_touched:
-        return "the test changes states behind the back of the processor"
-    return None if any(map(_rows, slices.steps)) else "it is given no rows"
 
 
 # ---------------------------------------------------------------- the source
@@ -157,16 +168,17 @@ class Replay:
         self._spark = spark
         self._folder = folder
         self._branches = branches
+        self._rounds = {branch.name: branch.rounds for branch in branches}
         self._sources = {branch.source for branch in branches}
         self._starts: list[Any] = []
         self._job: Any = None
         for source in self._sources:
             (folder / source).mkdir()
 
-    def run(self, *, restart_after: int, parallelism: Sequence[int]) -> dict[str, Counter[Any]]:
+    def run(self, *, restart_after: int, parallelism: Sequence[int]) -> dict[str, Counter[str]]:
         """Play all rounds; what each branch has emitted."""
         self._start(parallelism[0])
-        for round in range(max(len(branch.rounds) for branch in self._branches)):
+        for round in range(max(map(len, self._rounds.values()))):
             if round == restart_after:
                 self._job.stop(timeout=PATIENCE_S)
                 self._start(parallelism[1])
@@ -176,8 +188,8 @@ class Replay:
         self._job.stop(timeout=PATIENCE_S)
         return self.found()
 
-    def found(self) -> dict[str, Counter[Any]]:
-        found: dict[str, Counter[Any]] = {branch.name: Counter() for branch in self._branches}
+    def found(self) -> dict[str, Counter[str]]:
+        found: dict[str, Counter[str]] = {branch.name: Counter() for branch in self._branches}
         for out in self._starts:
             for branch, shown in out.rows():
                 found[branch][shown] += 1
@@ -219,12 +231,14 @@ class Replay:
 
     def _play(self, round: int) -> None:
         """Give all branches what is theirs, and wait for what comes of it."""
+        rounds = [each[round] for each in self._rounds.values() if round < len(each)]
+        time.sleep(max(each.after_s for each in rounds))  # as long as the test has the clock run on
         for source in self._sources:
             self._write(source, round)
         for source in self._sources:
             read = self._folder / source / f"before-{round + 1}"
             self._await(read.exists, f"round {round} of {source}", LOOK_S)
-        wanted = {each.name: each.expected_by(round) for each in self._branches}
+        wanted = {each.name: self._wanted(each, round) for each in self._branches}
 
         def is_over() -> bool:
             self._job.snapshot(timeout=PATIENCE_S)
@@ -232,14 +246,19 @@ class Replay:
 
         self._await(is_over, f"what comes of round {round}", must=False)
 
+    def _wanted(self, branch: Branch, round: int) -> int:
+        """How many rows it has emitted when a round is over, as far as that is known."""
+        rounds = self._rounds[branch.name][: round + 1]
+        return 0 if branch.slices.initial is not None else sum(each.emitted for each in rounds)
+
     def _write(self, source: str, round: int) -> None:
         rows: list[Any] = []
         watermark_s = None
         for branch in self._branches:
-            if branch.source == source and round < len(branch.rounds):
-                step = branch.rounds[round]
-                rows += [(branch.name, pickle.dumps(row), None) for row in _rows(step)]
-                watermark_s = step.watermark_s
+            rounds = self._rounds[branch.name]
+            if branch.source == source and round < len(rounds):
+                rows += [(branch.name, pickle.dumps(row), None) for row in rounds[round].rows]
+                watermark_s = rounds[round].watermark_s
         draft = self._folder / source / f".{round}"
         draft.write_bytes(pickle.dumps((rows, watermark_s)))
         draft.rename(draft.with_name(str(round)))
@@ -306,4 +325,3 @@ def _showing(name: str) -> Callable[[pa.RecordBatch], Any]:
         return pa.RecordBatch.from_pydict({"branch": [name] * len(shown), "shown": shown})
 
     return show
-

@@ -121,5 +121,5 @@ def test_what_would_not_end_is_refused(spark: Any, tmp_path: Path) -> None:
     rows.sink(ms.connectors.Memory(), uid="out")
     more = env.source(ms.connectors.Sequence(), uid="numbers")
     more.sink(ms.connectors.Memory(), uid="numbered")
-    with pytest.raises(GraphError, match="'rows' is read with available_now=True.*'numbers'"):
+    with pytest.raises(GraphError, match=r"'rows' is read with available_now=True.*'numbers'"):
         env.start("endless")
