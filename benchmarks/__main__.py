@@ -26,6 +26,7 @@ from benchmarks import (
     page,
     pane_segments,
     patterns,
+    processor_latency,
     processors_beside_spark,
     queries,
     record_path,
@@ -67,6 +68,7 @@ REPORTS = {
     "processors": {
         "stateful_processor": stateful_processor,
         "processors_beside_spark": processors_beside_spark,
+        "processor_latency": processor_latency,
     },
 }
 """What is measured for each report, which is a file of its own."""

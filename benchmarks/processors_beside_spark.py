@@ -101,8 +101,8 @@ def _once(build: ours.Build, run: int, rows: int) -> Figures:
 
 
 @contextmanager
-def session(processors: Any) -> Iterator[SparkSession]:
-    """A session with one core, whose workers are sent the module of the processors."""
+def session(processors: Any, cores: int = 1) -> Iterator[SparkSession]:
+    """A session with one core or more, whose workers are sent the module of the processors."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     settings = {
         "spark.ui.enabled": "false",
@@ -112,7 +112,7 @@ def session(processors: Any) -> Iterator[SparkSession]:
         "spark.sql.streaming.stateStore.providerClass": PROVIDER,
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     }
-    builder = SparkSession.builder.master("local[1]")
+    builder = SparkSession.builder.master(f"local[{cores}]")
     for name, value in settings.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()

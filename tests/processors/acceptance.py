@@ -3,7 +3,8 @@
 The keys are the names of Spark's tests. A value names tests of ours, as ``file::test``, or says why
 there is none. Spark runs the first two files in six variants: DataFrames and rows, each plain, with
 another format of checkpoints, and through Connect; the second and third of these have no meaning
-here. ``test_acceptance`` checks this list. What Spark tests of its offline repartition is in
+here. ``test_acceptance`` checks this list, and ``tests/spark/test_acceptance.py`` does the same on
+Spark. What Spark tests of its offline repartition is in
 ``test_rescales``.
 """
 
@@ -77,7 +78,9 @@ TRANSFORM_WITH_STATE: Mapping[str, Counterpart] = {
         "test_2_a_query_goes_on",
         note="Spark's counts of state variables in the progress of a query are left out",
     ),
-    "test_transform_with_state_proc_timer": _transform("test_3_timers_of_the_wall_clock"),
+    "test_transform_with_state_proc_timer": _transform(
+        "test_3_timers_of_the_wall_clock", "test_3_timers_fire_while_nothing_comes"
+    ),
     "test_transform_with_state_event_time": _transform(
         "test_4_event_time",
         note="a row that is older than the watermark is dropped at once; Spark's filter is a batch "

@@ -2,14 +2,17 @@
 
 What Spark calls a micro-batch is a slice here: all rows of ``take`` come together, and then timers
 that are due fire. Time moves when a test moves it.
+
+What a test does with it can be recorded, for another drive to do the same: ``recording``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
-from typing import Any
+from typing import Any, ClassVar
 
 import pandas as pd
 import pyarrow as pa
@@ -42,8 +45,21 @@ class FakeClock:
     cpu = monotonic
 
 
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What was done with an operator, and what it has emitted then."""
+
+    found: tuple[tuple[Any, ...], ...]
+    rows: tuple[Any, ...] = ()
+    port: int = 0
+    watermark_s: float | None = None
+    waited_s: float = 0.0
+
+
 class Slices:
     """A keyed operator. ``build`` makes its stream of a source, which is keyed by ``key``."""
+
+    recorded: ClassVar[list[Slices] | None] = None
 
     def __init__(
         self,
@@ -55,10 +71,17 @@ class Slices:
         initial: Callable[[Any], Any] | None = None,
     ) -> None:
         self.schema = to_schema(schema)
+        self.key = (key,) if isinstance(key, str) else tuple(key)
+        self.build, self.time, self.initial = build, time, initial
+        self.steps: list[Step] = []
+        self.is_touched = False
+        """Whether its states were changed behind the back of the operator."""
+        if Slices.recorded is not None:
+            Slices.recorded.append(self)
         env = ms.Environment(spark="embedded", parallelism=1, max_parallelism=16)
         watermark = None if time is None else ms.Watermark(time)
         source = env.source(ms.connectors.Rows(schema, []), uid="in", watermark=watermark)
-        keyed = source.key_by(*([key] if isinstance(key, str) else key))
+        keyed = source.key_by(*self.key)
         stream = build(keyed) if initial is None else build(keyed, initial(env))
         stream.sink(ms.connectors.Memory(), uid="out")
         job = plan_of(env.graph())
@@ -91,7 +114,7 @@ class Slices:
     def take(self, *rows: Any, port: int = 0) -> list[tuple[Any, ...]]:
         """A slice; what it and the timers that are due have emitted."""
         self.operator.process(rows_to_batch(rows, self.ports[port], "test"), port)
-        return self.ring()
+        return self._noted(self.ring(), rows=rows, port=port)
 
     def ring(self) -> list[tuple[Any, ...]]:
         """Have timers fire that are due by now."""
@@ -104,16 +127,16 @@ class Slices:
     def wait(self, seconds: float) -> list[tuple[Any, ...]]:
         """Time passes, and nothing else happens."""
         self.clock.now += seconds
-        return self.ring()
+        return self._noted(self.ring(), waited_s=seconds)
 
     def watermark(self, at: datetime | float) -> list[tuple[Any, ...]]:
         seconds = at if isinstance(at, int | float) else at.timestamp()
         self._all(self.operator.on_watermark(TimeMark(int(seconds * 1_000_000))))
-        return self.ring()
+        return self._noted(self.ring(), watermark_s=seconds)
 
     def end_port(self, port: int) -> list[tuple[Any, ...]]:
         self._all(self.operator.on_port_end(port))
-        return self.ring()
+        return self._noted(self.ring())
 
     def marker(self, epoch: int = 1) -> list[tuple[Any, ...]]:
         self.operator.before_marker(epoch)
@@ -123,9 +146,20 @@ class Slices:
         found, self.emitted = self.emitted, []
         return found
 
+    def _noted(self, found: list[tuple[Any, ...]], **step: Any) -> list[tuple[Any, ...]]:
+        self.steps.append(Step(tuple(found), **step))
+        return found
+
+    @property
+    def is_clock_moved(self) -> bool:
+        """Whether time has passed otherwise than by ``wait``."""
+        waited = sum(step.waited_s for step in self.steps)
+        return abs(self.clock.now - FakeClock().now - waited) > 1e-6
+
     @contextmanager
     def states_of(self, key: Any) -> Iterator[Any]:
         """The states of a key by name, to be changed behind the processor's back."""
+        self.is_touched = True
         context = self.member.row_context
         context.key = context.current_key = key
         assert self.member.keyed is not None
@@ -140,6 +174,16 @@ class Slices:
     def _all(steps: Iterator[None]) -> None:
         for _ in steps:
             pass
+
+
+@contextmanager
+def recording() -> Iterator[list[Slices]]:
+    """All that are made within, with their steps."""
+    Slices.recorded = made = []
+    try:
+        yield made
+    finally:
+        Slices.recorded = None
 
 
 def seconds(at: float) -> datetime:

@@ -24,6 +24,8 @@ from mainstay.errors import GraphError, UserFunctionError
 from tests.processors.slices import START_MS, Slices, seconds
 
 WORDS = [("hello",), ("this",)]
+DRIVE: Any = "embedded"
+"""What jobs run on; tests/spark has them on a session."""
 
 
 def slices(
@@ -126,7 +128,7 @@ def test_a_function_that_dies_now_and_then(tmp_path: Path) -> None:
         yield pd.DataFrame({"value": [key[0]], "count": [count]})
 
     env = ms.Environment(
-        spark="embedded",
+        spark=DRIVE,
         parallelism=2,
         snapshots=ms.Snapshots(tmp_path / "snapshots", every="20ms"),
         restart=ms.Restart(max_failures=len(DEADLY_CALLS), backoff="1ms"),

@@ -14,6 +14,9 @@ from mainstay.errors import GraphError, RestoreError
 from tests.processors import processors as p
 from tests.processors.slices import VARIANTS, InRows, variant
 
+DRIVE: Any = "embedded"
+"""What the jobs run on; tests/spark has them on a session."""
+
 
 class Started:
     """A job in a folder, which every start gives one file more."""
@@ -32,7 +35,7 @@ class Started:
         (self._folder / "in" / f"{self._files}.json").write_text(text)
         goes_on = {} if self._files == 1 else {"restore": "latest"}
         snapshots = ms.Snapshots(self._folder / "snapshots")
-        env = ms.Environment(spark="embedded", parallelism=1, snapshots=snapshots, **goes_on)
+        env = ms.Environment(spark=DRIVE, parallelism=1, snapshots=snapshots, **goes_on)
         source = ms.connectors.Files(self._folder / "in", schema=p.INPUT)
         made, out = variant(processor, self._how)(), ms.connectors.Memory()
         stream = env.source(source, uid="in").key_by("id")

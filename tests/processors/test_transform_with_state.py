@@ -47,6 +47,15 @@ def test_3_timers_of_the_wall_clock(how: type) -> None:
     assert run.wait(1) == [("0", "-1")], "also when nothing comes, unlike in Spark"
 
 
+def test_3_timers_fire_while_nothing_comes(how: type) -> None:
+    """As the machine's clock has it: a timer for the next millisecond does not wait for rows."""
+    run = slices(p.ProcTime, how, time_mode="ProcessingTime")
+    assert sorted(run.take(*p.R3)) == [("0", "1"), ("1", "1")]
+    assert run.wait(0.001) == [("0", "-1")]
+    assert sorted(run.take(*p.R1)) == [("0", "2"), ("1", "3")]
+    assert run.wait(0.001) == [("0", "-1")]
+
+
 def test_4_event_time(how: type) -> None:
     run = slices(
         p.EventTime,
@@ -158,9 +167,9 @@ def test_29_what_has_expired_is_gone(how: type) -> None:
         return {key: tuple(found[f"{name}-{key}"] for name in names) for key in ("0", "1")}
 
     assert counts() == {"0": (1, 1, 1, 1), "1": (1, 1, 1, 1)}
-    run.clock.now += 4
+    run.wait(4)
     assert counts() == {"0": (2, 2, 3, 2), "1": (2, 2, 3, 2)}
-    run.clock.now += 7
+    run.wait(7)
     # Key 0 was not written again in the second slice, so what it had has expired.
     assert counts() == {"0": (3, 1, 1, 1), "1": (3, 3, 7, 3)}
 
@@ -168,9 +177,9 @@ def test_29_what_has_expired_is_gone(how: type) -> None:
 def test_29_an_entry_that_is_not_written_again_expires_alone(how: type) -> None:
     run = slices(AppendsWithTtl, how, time_mode="ProcessingTime")
     assert run.take(("0", 1)) == [("0", "[1] [1]")]
-    run.clock.now += 6
+    run.wait(6)
     assert run.take(("0", 2)) == [("0", "[1, 2] [1, 2]")]
-    run.clock.now += 6
+    run.wait(6)
     assert run.take(("0", 3)) == [("0", "[2, 3] [2, 3]")]
 
 

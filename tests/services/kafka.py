@@ -12,7 +12,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 import socket
@@ -23,19 +22,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.services.maven import Jar, ServiceMissingError, fetched
+
+__all__ = ["KafkaBroker", "ServiceMissingError", "jars"]
+
 VERSION = "4.1.0"
-PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
 CLUSTER = "MkU3OEVBNTcwNTJENDM2Qg"
 START_S = 180.0
-MAVEN_S = 300.0
-
-_POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
-<modelVersion>4.0.0</modelVersion>
-<groupId>tests</groupId><artifactId>kafka</artifactId><version>1</version>
-<dependencies><dependency>
-<groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>{version}</version>
-</dependency></dependencies></project>
-"""
 
 _PROPERTIES = """
 process.roles=broker,controller
@@ -64,42 +57,9 @@ _LOGGING = """<?xml version="1.0" encoding="UTF-8"?>
 """
 
 
-class ServiceMissingError(Exception):
-    """Why there is no broker here; the tests that need one are skipped with it."""
-
-
 def jars() -> Path:
     """The directory with the broker's jars, filled the first time it is asked for."""
-    base = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
-    directory = base / "mainstay-tests" / f"kafka-{VERSION}"
-    if directory.is_dir():
-        return directory
-    for program in ("java", "mvn"):
-        if shutil.which(program) is None:
-            raise ServiceMissingError(
-                f"there is no {program!r} on the PATH to get and run Kafka with"
-            )
-    draft = directory.with_name(f"{directory.name}.{uuid.uuid4().hex}")
-    draft.mkdir(parents=True)
-    (draft / "pom.xml").write_text(_POM.format(version=VERSION))
-    command = ["mvn", "-B", "-q", f"{PLUGIN}:copy-dependencies", "-DincludeScope=runtime"]
-    try:
-        done = subprocess.run(
-            [*command, f"-DoutputDirectory={draft}"],
-            cwd=draft,
-            capture_output=True,
-            text=True,
-            timeout=MAVEN_S,
-        )
-        if done.returncode:
-            raise ServiceMissingError(f"mvn could not get Kafka {VERSION}: {done.stdout[-400:]}")
-        if not directory.exists():
-            draft.rename(directory)
-    except subprocess.TimeoutExpired as error:
-        raise ServiceMissingError(f"mvn did not get Kafka {VERSION} in {MAVEN_S} s") from error
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
-    return directory
+    return fetched(f"kafka-{VERSION}", [Jar("org.apache.kafka", "kafka_2.13", VERSION)])
 
 
 def _free_ports(count: int) -> list[int]:

@@ -139,12 +139,15 @@ def run_query(
     folder: Path,
     apply: Callable[[Any], Any],
     *,
+    rows: Any = None,
     watermark: bool = False,
     **options: str,
 ) -> list[tuple[Any, ...]]:
-    """A query over the files of a folder until they are all read; what it has emitted."""
+    """A query over the files of a folder, or over other rows, until they are all read; what it has
+    emitted."""
     out = folder / "spark-out"
-    rows = spark.readStream.schema(SCHEMA).options(**options).json(str(folder / "in"))
+    if rows is None:
+        rows = spark.readStream.schema(SCHEMA).options(**options).json(str(folder / "in"))
     if watermark:
         rows = rows.withWatermark("at", "1 second")
     query = (

@@ -190,6 +190,7 @@ class Environment:
         parallelism: int | None = None,
         watermark: Watermark | None = None,
         in_order: bool = False,
+        available_now: bool = False,
         allow_changed_query: bool = False,
     ) -> Stream:
         """A DataFrame of Spark as a stream, batch (bounded) or streaming (unbounded).
@@ -199,6 +200,9 @@ class Environment:
         With a ``watermark``, event time moves behind each micro-batch, with the newest time of all
         rows so far, as it does in Spark. No row of a batch DataFrame is late; event time comes to
         its end with it. With ``in_order`` one subtask reads the micro-batches one after the other.
+
+        With ``available_now`` a streaming one is read up to what there is when the job starts, as
+        with Spark's trigger of that name. Then the job stops by itself; the next start goes on.
 
         A job that goes on with another query under the same uid is refused, because it would mix
         the rows of both; ``allow_changed_query`` allows it.
@@ -220,6 +224,7 @@ class Environment:
             directory,
             watermark=watermark,
             in_order=in_order,
+            available_now=available_now,
             allow_changed_query=allow_changed_query,
         )
         stream = self.source(ingest.source, uid=uid, parallelism=parallelism, watermark=watermark)

@@ -123,6 +123,7 @@ class ReplacingEnvironment(Environment):
         parallelism: int | None = None,
         watermark: Watermark | None = None,
         in_order: bool = False,
+        available_now: bool = False,
         allow_changed_query: bool = False,
     ) -> Stream:
         """A DataFrame that is replaced is not looked at; there may be no Spark."""
@@ -133,6 +134,7 @@ class ReplacingEnvironment(Environment):
                 parallelism=parallelism,
                 watermark=watermark,
                 in_order=in_order,
+                available_now=available_now,
                 allow_changed_query=allow_changed_query,
             )
         given = self._given(uid, None, None)

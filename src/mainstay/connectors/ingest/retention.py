@@ -31,6 +31,13 @@ def first_needed(manifest: Manifest, uid: str) -> int:
     return min([*([max(after_all)] if after_all else []), *unfinished], default=0)
 
 
+def is_read(manifest: Manifest, log: IngestLog) -> bool:
+    """Whether an epoch is behind all rows of a log."""
+    slots = map(log.slot, reversed(log.batches()))
+    last = next((slot.batch for slot in slots if slot is not None and slot.files), None)
+    return last is None or first_needed(manifest, log.uid) > last
+
+
 def _batches(part: SubtaskState) -> list[int]:
     """The batches at which the splits stand that a subtask had not read to their end."""
     return [_batch_at(unit) for unit in unfinished_splits(part)]

@@ -1,34 +1,29 @@
 """``import_checkpoint``: the checkpoint of a Spark query as a savepoint of a job.
 
-All that can be checked is checked before anything is written. The state is that of the last batch
-that the query has committed, and the sources go on behind that batch.
+The checkpoint is read, fitted to the program of the job, and written, in this order: all that can
+be checked is checked before anything is written.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from mainstay.errors import GraphError, RestoreError
-from mainstay.inspect.declared import Declared, declared_by_program
-from mainstay.runtime.own_states import FIRED, SPLITS, TOLD
 from mainstay.snapshot.object_storage import open_existing
 from mainstay.snapshot.savepoint import read_savepoint
 from mainstay.snapshot.storage import shared
-from mainstay.spark.checkpoints.frames import CheckpointFrames, StateFrame
+from mainstay.spark.checkpoints.fitting import Fitted, ReadCheckpoint, fitted
+from mainstay.spark.checkpoints.frames import StateFrame
 from mainstay.spark.checkpoints.hadoop_files import HadoopFiles
 from mainstay.spark.checkpoints.logs import CheckpointLogs, CommittedBatch
-from mainstay.spark.checkpoints.matching import Match, beginning_empty, matches_of
-from mainstay.spark.checkpoints.positions import Position, positions_of
 from mainstay.spark.checkpoints.report import ImportedCheckpoint, ImportedState
 from mainstay.spark.checkpoints.stored import StoredState, session_set_to
-from mainstay.spark.states.savepoint_writer import SavepointWriter, Units, given_state
+from mainstay.spark.states.savepoint_writer import SavepointWriter, given_state
 from mainstay.spark.states.source import parallelism_of
-from mainstay.state.info import StateInfo
 from mainstay.state.timer_handles import moment
 
 if TYPE_CHECKING:
@@ -66,54 +61,29 @@ def import_checkpoint(
             f"import_checkpoint(program={program!r}): give the Environment of the job that is to "
             "go on, with its operators."
         )
-    files = HadoopFiles(session, _absolute(os.fspath(checkpoint)))
+    read = _read(session, _absolute(os.fspath(checkpoint)))
+    taken = fitted(read, program, operators, sources, allow_dropped)
+    tasks = partitions or parallelism_of(session)
+    target = _written(read, taken, shared(os.fspath(path)), tasks)
+    return _told(read, taken, target)
+
+
+# ---------------------------------------------------------------- reading
+
+
+def _read(session: SparkSession, place: str) -> ReadCheckpoint:
+    """The last batch that a stopped query has committed, with its state."""
+    files = HadoopFiles(session, place)
     logs = CheckpointLogs(files)
     batch = logs.committed()
     _check_is_stopped(session, batch, files.location)
-    graph, declared = program.graph(), declared_by_program(program.plan())
     reading = session_set_to(session, batch.settings)
     stored = StoredState(reading, files.location, batch.number)
-    matches = matches_of(graph, stored.operators(), operators, allow_dropped)
-    positions = positions_of(graph, batch, logs, sources)
-    notes = _notes(batch, positions)
-    notes += [f"operator {uid} starts empty" for uid in beginning_empty(graph, matches)]
-    frames = [
-        frame
-        for match in matches
-        for frame in CheckpointFrames(stored, match, declared, notes).of_operator(allow_dropped)
-    ]
-    most = program.max_parallelism
-    units = {
-        **_source_units(declared, positions, batch),
-        **_fired_units(declared, matches, batch, most),
-    }
-    keyed = [given_state(declared, (each.operator, each.state), each.frame) for each in frames]
-    tasks = partitions or parallelism_of(session)
-    writer = SavepointWriter(reading, shared(os.fspath(path)), most, tasks)
-    target = writer.write(
-        declared,
-        keyed,
-        units,
-        sources={uid: position.notes for uid, position in positions.items()},
-        check=lambda: logs.check_stood_still(batch),
-    )
-    return ImportedCheckpoint(
-        savepoint=target,
-        checkpoint=files.location,
-        query_id=batch.query_id,
-        batch=batch.number,
-        watermark=moment(batch.watermark_ms * 1000) if batch.watermark_ms else None,
-        states=_states(target, frames),
-        sources={uid: position.where for uid, position in positions.items()},
-        notes=tuple(notes),
-    )
+    return ReadCheckpoint(files.location, logs, batch, reading, stored)
 
 
 def _absolute(place: str) -> str:
     return place if "://" in place or place.startswith("file:") else os.path.abspath(place)
-
-
-# ---------------------------------------------------------------- checks
 
 
 def _check_is_stopped(spark: SparkSession, batch: CommittedBatch, place: str) -> None:
@@ -125,63 +95,40 @@ def _check_is_stopped(spark: SparkSession, batch: CommittedBatch, place: str) ->
             )
 
 
-def _notes(batch: CommittedBatch, positions: Mapping[str, Position]) -> list[str]:
-    notes = []
-    if batch.begun is not None:
-        notes.append(
-            f"batch {batch.begun} was begun and not committed: the job reads its rows anew, and "
-            "what the query's sink has of it may come again"
-        )
-    if len(batch.offsets) > len(positions):
-        notes.append(
-            f"the query had {len(batch.offsets)} sources, of which the job reads {len(positions)}"
-        )
-    return notes
+# ---------------------------------------------------------------- writing
 
 
-# ---------------------------------------------------------------- operator state
-
-
-def _source_units(
-    declared: Declared, positions: Mapping[str, Position], batch: CommittedBatch
-) -> Units:
-    """The splits of sources, and the last watermark of those that tell event time."""
-    units: dict[tuple[str, str], list[pa.Array]] = {}
-    for uid, position in positions.items():
-        units[uid, SPLITS.name] = _on_first(declared, uid, SPLITS, list(position.splits))
-        tells = TOLD.name in declared[uid].states
-        # One that begins anew has rows that are older than the query's watermark.
-        if tells and position.goes_on and batch.watermark_ms:
-            told = [(batch.watermark_ms * 1000, False)]
-            units[uid, TOLD.name] = _on_first(declared, uid, TOLD, told)
-    return units
-
-
-def _fired_units(
-    declared: Declared, matches: Collection[Match], batch: CommittedBatch, most: int
-) -> Units:
-    """How far the operators have fired. Timers between this and the watermark of the next batch
-    are fired by the job, when its sources tell that watermark."""
-    if not batch.fired_ms:
-        return {}
-    found: dict[tuple[str, str], list[pa.Array]] = {}
-    for match in matches:
-        operator = declared[match.uid]
-        if FIRED.name in operator.states:
-            fired = [(0, operator.key_groups(most) - 1, batch.fired_ms * 1000)]
-            found[match.uid, FIRED.name] = _on_first(declared, match.uid, FIRED, fired)
-    return found
-
-
-def _on_first(declared: Declared, uid: str, info: StateInfo, units: list[Any]) -> list[pa.Array]:
-    """Units by subtask, all of them on the first."""
-    others = (declared[uid].parallelism or 1) - 1
-    value = info.value
-    kept = [value.freeze(each) for each in units]
-    return [value.to_array(kept), *(value.to_array([]) for _ in range(others))]
+def _written(read: ReadCheckpoint, taken: Fitted, target: str, tasks: int) -> str:
+    """Write the savepoint, unless the query has gone on meanwhile; says where it is."""
+    keyed = [
+        given_state(taken.declared, (each.operator, each.state), each.frame)
+        for each in taken.frames
+    ]
+    writer = SavepointWriter(read.session, target, taken.max_parallelism, tasks)
+    return writer.write(
+        taken.declared,
+        keyed,
+        taken.units,
+        sources={uid: position.notes for uid, position in taken.positions.items()},
+        check=lambda: read.logs.check_stood_still(read.batch),
+    )
 
 
 # ---------------------------------------------------------------- what is told
+
+
+def _told(read: ReadCheckpoint, taken: Fitted, target: str) -> ImportedCheckpoint:
+    watermark_ms = read.batch.watermark_ms
+    return ImportedCheckpoint(
+        savepoint=target,
+        checkpoint=read.location,
+        query_id=read.batch.query_id,
+        batch=read.batch.number,
+        watermark=moment(watermark_ms * 1000) if watermark_ms else None,
+        states=_states(target, taken.frames),
+        sources={uid: position.where for uid, position in taken.positions.items()},
+        notes=tuple(taken.notes),
+    )
 
 
 def _states(target: str, frames: Collection[StateFrame]) -> tuple[ImportedState, ...]:

@@ -22,6 +22,8 @@ class Ingest:
     allow_changed_query: bool = False
     time_column: int | None = None
     """The column whose newest time is noted with each micro-batch, where somebody goes by it."""
+    available_now: bool = False
+    """Whether a streaming one is read only as far as it goes when the job starts."""
 
     @property
     def uid(self) -> str:
@@ -39,6 +41,7 @@ def ingest_of(
     *,
     watermark: Watermark | None = None,
     in_order: bool = False,
+    available_now: bool = False,
     allow_changed_query: bool = False,
 ) -> Ingest:
     """The ingest of a DataFrame into the job whose snapshots are in ``directory``."""
@@ -53,12 +56,18 @@ def ingest_of(
             f"the DataFrame of {uid!r} cannot enter a job: {error}. Cast the column with "
             "df.withColumn(...) first."
         ) from error
+    if available_now and not df.isStreaming:
+        raise GraphError(
+            f"from_dataframe(uid={uid!r}): available_now=True is for a streaming DataFrame, and "
+            "this is a batch one, which has an end anyway. Leave it out."
+        )
     location = None if directory is None else shared(directory)
     time = None if watermark is None else watermark.spec(schema, f"from_dataframe(uid={uid!r})")
     if not df.isStreaming or (time is None and not in_order):
         source = IngestSource(location, uid, schema, bounded=not df.isStreaming)
-        return Ingest(df, source, allow_changed_query)
+        return Ingest(df, source, allow_changed_query, available_now=available_now)
     lanes = 1 if in_order else LANES
     delay_us = 0 if time is None else time.delay_us
     source = LanedIngestSource(location, uid, schema, lanes=lanes, delay_us=delay_us)
-    return Ingest(df, source, allow_changed_query, None if time is None else time.column)
+    time_column = None if time is None else time.column
+    return Ingest(df, source, allow_changed_query, time_column, available_now)

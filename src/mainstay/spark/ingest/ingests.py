@@ -50,6 +50,15 @@ class Ingesting:
     def is_closing(self) -> bool:
         return self._closing.is_set()
 
+    @property
+    def is_written(self) -> bool:
+        """Whether all that was available is in the logs, and nothing else will be."""
+        return all(query.is_done.is_set() for query in self._queries)
+
+    def pause(self, seconds: float) -> bool:
+        """Wait, unless the job is ending; says whether it is."""
+        return self._closing.wait(seconds)
+
     def begin(self) -> None:
         """Write the batch DataFrames to the end, and begin with the streaming ones."""
         for ingest in (*self._batch, *self._streaming):

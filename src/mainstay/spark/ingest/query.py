@@ -1,7 +1,8 @@
 """The streaming query of an ingest, watched: one that ends is started again, or ends the job.
 
 A query goes on from its checkpoint, and what it commits again changes nothing, so starting it
-again is always safe. It is given up when it ends a few times in a row without adding a batch.
+again is always safe. It is given up when it ends a few times in a row without adding a batch. One
+that writes what is available now has done its work when it ends in good order.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ class IngestQuery:
         self._query: Any = None
         self._starting = threading.Lock()
         self._closing = threading.Event()
+        self.is_done = threading.Event()
+        """Set when all that was available is in the log."""
         name = f"mainstay-ingest-{ingest.uid}"
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
@@ -67,23 +70,26 @@ class IngestQuery:
             reason = self._run_once()
             if self._closing.is_set():
                 return
+            if reason is None and self._ingest.available_now:
+                self.is_done.set()
+                return
             failures = failures + 1 if self._log.batches()[-1:] == before else 1
             if failures > RESTARTS:
                 raise SourceError(
                     f"its Spark query ended {failures} times in a row without adding a batch, the "
-                    f"last time because {reason}"
+                    f"last time because {reason or 'it was stopped'}"
                 )
             self._closing.wait(BACKOFF_S * failures)
 
-    def _run_once(self) -> str:
-        """Run the query until it ends, and say why it did."""
+    def _run_once(self) -> str | None:
+        """Run the query until it ends, and say why it did; None if it ended in good order."""
         try:
             with self._starting:
                 if self._closing.is_set():
                     return "the job ends"
                 self._query = start_query(self._ingest, self._tasks)
             self._query.awaitTermination()
-            return "it was stopped"
+            return None
         except Exception as error:
             return cause(error)
 

@@ -61,7 +61,7 @@ def start_query(ingest: Ingest, tasks: int, most_unread_bytes: int = MOST_UNREAD
     session = ingest.df.sparkSession
     _offer_sink(session)
     log = IngestLog(source.storage, source.uid)
-    return (
+    writer = (
         ingest.df.coalesce(tasks)
         .writeStream.format(FORMAT)
         .option("location", source.location)
@@ -70,8 +70,8 @@ def start_query(ingest: Ingest, tasks: int, most_unread_bytes: int = MOST_UNREAD
         .option("time_column", "" if ingest.time_column is None else str(ingest.time_column))
         .option("most_unread_bytes", str(most_unread_bytes))
         .option("checkpointLocation", _for_spark(f"{source.location}/{log.checkpoint}"))
-        .start()
     )
+    return (writer.trigger(availableNow=True) if ingest.available_now else writer).start()
 
 
 def _offer_sink(session: Any) -> None:

@@ -9,6 +9,7 @@ from mainstay.drive.scaling import Scaling
 from mainstay.runtime.options import JobOptions
 from mainstay.runtime.spec import JobSpec
 from mainstay.runtime.status import EpochStatus
+from mainstay.spark.ingest.available_now import AvailableNow
 from mainstay.spark.ingest.dataframes import Ingest
 from mainstay.spark.ingest.ingests import Ingesting
 from mainstay.spark.launch.cluster import Cluster
@@ -33,6 +34,7 @@ class IngestingJob(RemoteJob):
             self.post(lambda: self._fail(error))
 
         self._ingesting = Ingesting(ingests, cluster, ingest_tasks, self._last_epoch, failed)
+        self._ending = AvailableNow(self, spec, self._ingesting, ingests, failed)
         super().__init__(name, spec, options, storage, launcher, scaling=scaling)
 
     def cancel(self) -> None:
@@ -50,6 +52,7 @@ class IngestingJob(RemoteJob):
             if not self._ingesting.is_closing:
                 self._fail(error)
                 return
+        self._ending.start()
         super()._loop()
 
     def _close(self) -> None:

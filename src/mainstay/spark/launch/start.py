@@ -18,6 +18,7 @@ from mainstay.runtime.options import (
 )
 from mainstay.runtime.spec import JobSpec, Tuning
 from mainstay.snapshot.storage import shared
+from mainstay.spark.ingest.available_now import check_available_now
 from mainstay.spark.ingest.dataframes import Ingest
 from mainstay.spark.launch.cluster import Cluster, cluster_of
 from mainstay.spark.launch.deferred import DeferredLauncher
@@ -53,6 +54,7 @@ def start_on_spark(
     Before a local one is started, what can be known without it is looked at. One of several drivers
     has its session ready when it is elected, whatever there is to do by then.
     """
+    check_available_now(spec, ingests)
     least = None if scaling is None else scaling.least
     options = JobOptions(name, name, snapshots, restart, restore, tuning or Tuning(), least)
     location = shared(directory)

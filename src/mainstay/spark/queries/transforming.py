@@ -22,6 +22,8 @@ from mainstay.spark.queries.grouped import Grouped, grouped_of
 from mainstay.spark.queries.query import StatefulQuery, environment_of
 
 _EVENT_TIME_TIMEOUT = "eventtimetimeout"
+ROWS, INITIAL = "rows", "initial"
+"""What the uids of DataFrames end with."""
 
 
 @own_frames
@@ -41,6 +43,7 @@ def transform_with_state(
     watermark: Watermark | None = None,
     uid: str = "processor",
     env: Environment | None = None,
+    available_now: bool = False,
     allow_changed_query: bool = False,
 ) -> StatefulQuery:
     """``df.groupBy(...).transformWithState(...)`` as a job: the same arguments, in the same order.
@@ -53,20 +56,22 @@ def transform_with_state(
     goes on from there. ``env`` is for all other settings. ``sink`` is the first sink, ``group``
     that of :meth:`KeyedStream.transform_with_state`. The processor's uid is ``uid``, that of its
     DataFrame ``<uid>-rows``, of its initial state ``<uid>-initial``, of its sink ``<uid>-sink``.
-    ``allow_changed_query`` is that of :meth:`Environment.from_dataframe`.
+    ``available_now`` is ``trigger(availableNow=True)``: the job reads what is there, and stops by
+    itself; that and ``allow_changed_query`` are those of :meth:`Environment.from_dataframe`.
     """
-    name = "transform_with_state"
-    settings = _Settings(snapshots, parallelism, env, allow_changed_query)
-    query = _Query(name, grouped, uid, settings)
-    return query.transformed(
-        _Processing(
-            statefulProcessor, outputStructType, outputMode, timeMode, eventTimeColumnName, False
-        ),
+    said = _Processing(
+        statefulProcessor,
+        outputStructType,
+        outputMode,
+        timeMode,
         initialState,
+        eventTimeColumnName,
         group,
         watermark,
-        sink,
     )
+    job = _JobSettings(snapshots, parallelism, env, allow_changed_query, available_now)
+    query = _Query("transform_with_state", grouped, uid, job)
+    return query.transformed(said, sink, in_pandas=False)
 
 
 @own_frames
@@ -86,24 +91,26 @@ def transform_with_state_in_pandas(
     watermark: Watermark | None = None,
     uid: str = "processor",
     env: Environment | None = None,
+    available_now: bool = False,
     allow_changed_query: bool = False,
 ) -> StatefulQuery:
     """``df.groupBy(...).transformWithStateInPandas(...)`` as a job: with pandas DataFrames.
 
     All else is as with :func:`transform_with_state`.
     """
-    name = "transform_with_state_in_pandas"
-    settings = _Settings(snapshots, parallelism, env, allow_changed_query)
-    query = _Query(name, grouped, uid, settings)
-    return query.transformed(
-        _Processing(
-            statefulProcessor, outputStructType, outputMode, timeMode, eventTimeColumnName, True
-        ),
+    said = _Processing(
+        statefulProcessor,
+        outputStructType,
+        outputMode,
+        timeMode,
         initialState,
+        eventTimeColumnName,
         group,
         watermark,
-        sink,
     )
+    job = _JobSettings(snapshots, parallelism, env, allow_changed_query, available_now)
+    query = _Query("transform_with_state_in_pandas", grouped, uid, job)
+    return query.transformed(said, sink, in_pandas=True)
 
 
 @own_frames
@@ -121,15 +128,15 @@ def apply_in_pandas_with_state(
     watermark: Watermark | None = None,
     uid: str = "processor",
     env: Environment | None = None,
+    available_now: bool = False,
     allow_changed_query: bool = False,
 ) -> StatefulQuery:
     """``df.groupBy(...).applyInPandasWithState(...)`` as a job: the same arguments and order.
 
     What is ours is as with :func:`transform_with_state`.
     """
-    name = "apply_in_pandas_with_state"
-    settings = _Settings(snapshots, parallelism, env, allow_changed_query)
-    query = _Query(name, grouped, uid, settings)
+    job = _JobSettings(snapshots, parallelism, env, allow_changed_query, available_now)
+    query = _Query("apply_in_pandas_with_state", grouped, uid, job)
     needed = str(timeoutConf).lower() == _EVENT_TIME_TIMEOUT
     found = watermark_of(query.grouped.df, watermark, query.where, needed=needed)
     stream = query.rows(found).apply_in_pandas_with_state(
@@ -146,57 +153,53 @@ def apply_in_pandas_with_state(
 
 @dataclass(frozen=True, slots=True)
 class _Processing:
-    """What is said of a processor, as PySpark says it."""
+    """What is said of a processor, as PySpark says it; and what is ours."""
 
     processor: Any
     output: Any
     output_mode: str
     time_mode: str
+    initial_state: Any
     event_time_column: str
-    in_pandas: bool
+    group: str | float | None
+    watermark: Watermark | None
 
 
 @dataclass(frozen=True, slots=True)
-class _Settings:
+class _JobSettings:
     """What is said of the job."""
 
     snapshots: Snapshots | str | os.PathLike[str] | None
     parallelism: int | None
     env: Environment | None
     allow_changed_query: bool
+    available_now: bool
 
 
 class _Query:
     """A query that is being made."""
 
-    def __init__(self, name: str, grouped: Any, uid: Any, settings: _Settings) -> None:
+    def __init__(self, name: str, grouped: Any, uid: Any, settings: _JobSettings) -> None:
         if not isinstance(uid, str) or not uid.strip():
             raise GraphError(f"{name}(uid={uid!r}): the uid is a text that is not empty.")
         self.where = f"{name}(uid={uid!r})"
         self.grouped = grouped_of(grouped, self.where)
         self._uid = uid
-        self._allow_changed_query = settings.allow_changed_query
+        self._settings = settings
         self._env = environment_of(
             self.grouped.df, settings.env, settings.snapshots, settings.parallelism, self.where
         )
 
     def rows(self, watermark: Watermark | None) -> KeyedStream:
         """The rows of the DataFrame, keyed."""
-        return self._keyed(self.grouped, "rows", watermark)
+        return self._keyed(self.grouped, ROWS, watermark)
 
-    def transformed(
-        self,
-        given: _Processing,
-        initial_state: Any,
-        group: str | float | None,
-        watermark: Watermark | None,
-        sink: Any,
-    ) -> StatefulQuery:
+    def transformed(self, given: _Processing, sink: Any, *, in_pandas: bool) -> StatefulQuery:
         mode = time_modes.checked_time_mode(given.time_mode, self.where)
         is_timed = mode == time_modes.EVENT
         needed = is_timed or bool(given.event_time_column)
-        found = watermark_of(self.grouped.df, watermark, self.where, needed=needed)
-        initial = None if initial_state is None else self._initial(initial_state)
+        found = watermark_of(self.grouped.df, given.watermark, self.where, needed=needed)
+        initial = None if given.initial_state is None else self._initial(given.initial_state)
         stream = self.rows(found).transform_with_state(
             given.processor,
             given.output,
@@ -204,8 +207,8 @@ class _Query:
             output_mode=given.output_mode,
             initial_state=initial,
             event_time_column=given.event_time_column or None,
-            in_pandas=given.in_pandas,
-            group=group,
+            in_pandas=in_pandas,
+            group=given.group,
             on=found.column if is_timed and found is not None else None,
             uid=self._uid,
         )
@@ -223,7 +226,7 @@ class _Query:
                 f"{where} is of a streaming DataFrame, which has no end, so all other rows would "
                 "wait for ever. Give it a batch one: spark.read, not spark.readStream."
             )
-        return self._keyed(grouped, "initial", None)
+        return self._keyed(grouped, INITIAL, None)
 
     def _keyed(self, grouped: Grouped, what: str, watermark: Watermark | None) -> KeyedStream:
         uid = f"{self._uid}-{what}"
@@ -232,6 +235,7 @@ class _Query:
             uid=uid,
             watermark=watermark,
             in_order=True,
-            allow_changed_query=self._allow_changed_query,
+            available_now=self._settings.available_now and what == ROWS,
+            allow_changed_query=self._settings.allow_changed_query,
         )
         return stream.key_by(*grouped.key)
