@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 from random import Random
 from typing import Any
@@ -12,6 +13,7 @@ import pyarrow as pa
 import mainstay as ms
 from mainstay.schema import to_schema
 from mainstay.snapshot.manifest import SubtaskState
+from mainstay.snapshot.since import Since
 from mainstay.state.accumulating import accumulating, result
 from mainstay.state.aggregates import aggregation_of
 from mainstay.state.grouping import Grouper
@@ -84,8 +86,10 @@ class Job:
                 self._fold(backend, own)
         for key, pane, number, text in rows:
             count, numbers, texts = self.model.get((key, pane), (0, set(), set()))
-            some = {text} if text is not None and number > 20 else set()
-            self.model[key, pane] = (count + 1, numbers | {number}, texts | some)
+            numbers.add(number)
+            if text is not None and number > 20:
+                texts.add(text)
+            self.model[key, pane] = (count + 1, numbers, texts)
 
     def _fold(self, backend: BackendUnderTest, rows: list[Any]) -> None:
         keys, panes, numbers, texts = zip(*rows, strict=True)
@@ -160,15 +164,17 @@ class Job:
 
     def snapshot(self) -> None:
         self.epoch: list[SubtaskState] = [backend.snapshot() for backend in self.backends]
-        self.kept = dict(self.model)
+        self.kept = copy.deepcopy(self.model)
+        self.completed = self.backends[0].epoch
         self.is_given_up = False
 
     def late(self, rows: list[Any]) -> None:
         """Rows that come between a cut and its encoding."""
         cuts = [backend.freeze() for backend in self.backends]
-        self.kept = dict(self.model)
+        self.kept = copy.deepcopy(self.model)
         self.add(rows)
         self.epoch = [b.write(cut) for b, cut in zip(self.backends, cuts, strict=True)]
+        self.completed = self.backends[0].epoch
         self.is_given_up = False
 
     def compact(self) -> None:
@@ -179,8 +185,9 @@ class Job:
             backend.compact()
 
     def restore(self, parallelism: int, *, rewrite: bool = False) -> None:
+        self.opened.since = Since(self.completed, self.opened.attempt)
         self.backends = self.opened.restore(self.states, self.epoch, parallelism, rewrite=rewrite)
-        self.model = dict(self.kept)
+        self.model = copy.deepcopy(self.kept)
         self.snapshot()
 
     # ------------------------------------------------------------ what is kept

@@ -11,7 +11,6 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from shutil import make_archive
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import mainstay as ms
 from mainstay.plan.planning import plan_of
@@ -27,7 +26,7 @@ from mainstay.testing.simulation import Simulation
 T0 = datetime(2026, 1, 1, tzinfo=timezone.utc)
 ROW = "customer string, item long, name string, at timestamp"
 ROWS = [
-    (f"c{n % 3}", n * 7 % 50, f"n{n * 11 % 40}", T0 + timedelta(seconds=n // 2)) for n in range(150)
+    (f"c{n % 3}", n * 7 % 130, f"n{n * 11 % 110}", T0 + timedelta(seconds=n)) for n in range(600)
 ]
 
 
@@ -53,12 +52,12 @@ def build(env: ms.Environment) -> None:
 
 
 def simulate(
-    storage: Storage, parallelism: int, *, restore: str, stop_after: int | None, **more: Any
-) -> tuple[JobSpec, Simulation]:
+    storage: Storage, parallelism: int, *, restore: str, stop_after: int | None
+) -> tuple[JobSpec, Simulation, dict[str, ms.connectors.Memory]]:
     """Run the job, to its end or for some epochs."""
-    env = ms.Environment(parallelism=parallelism, max_parallelism=16, **more)
+    env = ms.Environment(parallelism=parallelism, max_parallelism=16)
     build(env)
-    graph, _ = replaced(env.graph(), {})
+    graph, sinks = replaced(env.graph(), {})
     job = plan_of(graph)
     snapshots, tuning = SnapshotOptions(every_s=0.01), Tuning(first_slice_rows=3, max_slice_rows=3)
     restoring = RestoreOptions(restore)
@@ -66,7 +65,7 @@ def simulate(
     settings = SimulationSettings(seed=3, stop_after_epochs=stop_after)
     simulation = Simulation(job, options, settings, storage)
     simulation.run()
-    return job, simulation
+    return job, simulation, sinks
 
 
 def expected() -> dict[str, tuple[int, set[int], set[str]]]:
@@ -85,7 +84,8 @@ def check_state(storage: Storage, job: JobSpec) -> None:
     found = {key: (row.n, set(row["items"]), set(row.names)) for key, row in kept.items()}
     assert found == expected()
     for row in kept.values():
-        assert len(row["items"]) == len(set(row["items"])) and len(row.names) == len(set(row.names))
+        assert len(row["items"]) == len(set(row["items"]))
+        assert len(row.names) == len(set(row.names))
 
 
 if __name__ == "__main__":

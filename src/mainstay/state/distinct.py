@@ -62,7 +62,9 @@ class DistinctValues(Accumulating):
         lists, lengths = self.lists(partials), lengths_of(partials)
         if groups.codes is None:
             return lists, None  # type: ignore[return-value]
-        return self._combined(partials.flatten(), lists.flat, np.repeat(groups.codes, lengths), groups)
+        return self._combined(
+            partials.flatten(), lists.flat, np.repeat(groups.codes, lengths), groups
+        )
 
     def combine_rows(self, batch: pa.RecordBatch, groups: Groups) -> Column:
         codes = np.arange(groups.count) if groups.codes is None else groups.codes

@@ -1,7 +1,7 @@
 """Rows of accumulators that append: the rows of a key become one, on columns.
 
-What a row of a segment appends are the fields that are lists; of the others the last row has what is
-kept (see ``operations``).
+What a row of a segment appends are the fields that are lists; of the others the last row has what
+is kept (see ``operations``).
 """
 
 from __future__ import annotations

@@ -134,8 +134,10 @@ class SetLane(Lane):
         return self.get(slots)
 
     def _add(self, slots: Slots, given: Any, *, are_distinct: bool) -> None:
-        lists = given if not isinstance(given, np.ndarray) else self.part.lists(
-            self.part.to_arrow((given, None))
+        lists = (
+            given
+            if not isinstance(given, np.ndarray)
+            else self.part.lists(self.part.to_arrow((given, None)))
         )
         sets = self._values["set"][slots]
         is_new = sets == 0

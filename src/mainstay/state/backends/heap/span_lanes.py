@@ -56,7 +56,9 @@ class GrownLane(Lane):
         self._stored[slots] = None
 
     def to_arrow(self, column: Column) -> pa.Array:
-        return self.part.to_arrow((objects([self._rest(*each) for each in column[0].tolist()]), None))
+        return self.part.to_arrow(
+            (objects([self._rest(*each) for each in column[0].tolist()]), None)
+        )
 
     def _rest(self, values: Few | Distinct, stored: Few | Distinct | None) -> Few | Distinct:
         if not stored:
