@@ -80,7 +80,7 @@ class DistinctValues(Accumulating):
         return ValueLists(self.values, taken(flat, rows), lengths), None  # type: ignore[return-value]
 
     def lists(self, column: pa.Array) -> ValueLists:
-        """A column of lists as partial results. They were distinct when they were stored or sent."""
+        """A column of lists as partial results: distinct as they were when stored or sent."""
         return ValueLists(self.values, self.values.packed(column.flatten()), lengths_of(column))
 
     def merge(self, old: Column, new: Column) -> Column:
@@ -89,9 +89,8 @@ class DistinctValues(Accumulating):
         return objects([joined(elements, kept, given) for kept, given in pairs]), None
 
     def apart(self, column: Column) -> Column:
-        if isinstance(column[0], np.ndarray):
-            return column
-        return objects(column[0].tolist()), None
+        kept: Any = column[0]
+        return column if isinstance(kept, np.ndarray) else (objects(kept.tolist()), None)
 
     def from_arrow(self, column: pa.Array) -> Column:
         return objects(self.lists(column).tolist()), None

@@ -47,7 +47,8 @@ class KeySets:
         self._room = np.zeros(_FIRST_CAPACITY, np.int64)
         self._count = np.zeros(_FIRST_CAPACITY, np.int64)
         # Words as they are, of other values the numbers.
-        self._values = np.zeros(_FIRST_CAPACITY, np.int64 if elements.are_words else np.int32)
+        kind = np.dtype(np.int64 if elements.are_words else np.int32)
+        self._values: npt.NDArray[Any] = np.zeros(_FIRST_CAPACITY, kind)
         self._end = 0
 
     def __len__(self) -> int:
