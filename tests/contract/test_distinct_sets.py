@@ -24,7 +24,10 @@ from tests.contract.distinct_job import STATES, Job, trial
 from tests.simulation.noticing import is_noticed
 from tests.simulation.planting import planting
 
-APPENDING = ["heap"]
+APPENDING = [
+    *(("heap", form) for form in STATES),
+    *(("rocksdb-in-memory", form) for form in ("columns", "panes")),
+]
 MUTATIONS, mutation = planting()
 
 
@@ -63,8 +66,7 @@ def written_bytes(job: Job) -> int:
     return sum(ref.file.size_bytes for ref in newest(job))
 
 
-@pytest.mark.parametrize("form", STATES)
-@pytest.mark.parametrize("name", APPENDING)
+@pytest.mark.parametrize(("name", "form"), APPENDING)
 def test_a_segment_holds_what_was_added(name: str, form: str) -> None:
     opened = opening(name)
     job = Job(opened, form)

@@ -220,6 +220,16 @@ def continues(new: Few | Distinct, old: Few | Distinct) -> bool:
     return isinstance(new, Distinct) and isinstance(old, Distinct) and new.is_after(old)
 
 
+def rest_of(elements: Elements, values: Few | Distinct, stored: Few | Distinct | None) -> Any:
+    """The values that continue others; all of them where there are no others."""
+    if not stored:
+        return values
+    if not isinstance(values, Distinct):
+        return values[len(stored) :]
+    flat = values.flat()[len(stored) :]
+    return tuple(flat.tolist()) if len(flat) <= FEW else Distinct(elements, flat)
+
+
 def _first(values: Few | Distinct, count: int) -> Few:
     return tuple(values.flat()[:count].tolist()) if isinstance(values, Distinct) else values[:count]
 

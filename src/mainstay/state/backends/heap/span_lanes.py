@@ -16,7 +16,7 @@ import pyarrow as pa
 from mainstay.state.accumulating import Accumulating, Column
 from mainstay.state.backends.heap.lanes import Lane
 from mainstay.state.distinct import DistinctValues
-from mainstay.state.growing import FEW, Distinct, Few, continues
+from mainstay.state.growing import continues, rest_of
 from mainstay.state.info import StateInfo
 from mainstay.state.operations import APPEND, PUT, may_append
 from mainstay.state.partials import objects
@@ -56,17 +56,8 @@ class GrownLane(Lane):
         self._stored[slots] = None
 
     def to_arrow(self, column: Column) -> pa.Array:
-        return self.part.to_arrow(
-            (objects([self._rest(*each) for each in column[0].tolist()]), None)
-        )
-
-    def _rest(self, values: Few | Distinct, stored: Few | Distinct | None) -> Few | Distinct:
-        if not stored:
-            return values
-        if not isinstance(values, Distinct):
-            return values[len(stored) :]
-        flat = values.flat()[len(stored) :]
-        return tuple(flat.tolist()) if len(flat) <= FEW else Distinct(self.part.values, flat)
+        rest = [rest_of(self.part.values, *each) for each in column[0].tolist()]
+        return self.part.to_arrow((objects(rest), None))
 
 
 def span_lanes(parts: Sequence[Accumulating], info: StateInfo) -> list[Lane]:
