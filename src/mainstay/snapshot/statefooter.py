@@ -23,9 +23,11 @@ import pyarrow as pa
 from mainstay.snapshot.drops import Drop, Drops
 from mainstay.snapshot.storage import BytesLike
 
-STATE_FILE_FORMAT = 2
+STATE_FILE_FORMAT = 3
+DROPPING_FORMAT = 2
 PLAIN_FORMAT = 1
-"""Format 2 is written where a state has drops. What needs nothing newer is written as format 1."""
+"""Format 2 is written where a state has drops, format 3 where rows append to rows of accumulators.
+What needs nothing newer is written as format 1."""
 MAGIC = b"MSTY"
 HEADER = struct.pack("<4sI", MAGIC, PLAIN_FORMAT)
 """It is the same in every format: which it is the trailer says, because a file is written front to
@@ -66,6 +68,8 @@ class StateIndex:
     starts: Groups
     hashes: Hashes | None = None
     drops: Drops = ()
+    appends: bool = False
+    """Whether rows append to rows of accumulators. Not stored: the format says it of the file."""
 
     @property
     def counts(self) -> Groups:
@@ -125,7 +129,9 @@ class Footer:
     @property
     def format(self) -> int:
         """The lowest that has what is needed, for older versions to read."""
-        return STATE_FILE_FORMAT if any(state.drops for state in self.states) else PLAIN_FORMAT
+        if any(state.appends for state in self.states):
+            return STATE_FILE_FORMAT
+        return DROPPING_FORMAT if any(state.drops for state in self.states) else PLAIN_FORMAT
 
     def to_bytes(self) -> bytes:
         document = {

@@ -31,6 +31,8 @@ from mainstay.snapshot.statefooter import (
     trailer_for,
 )
 
+_APPEND = 2
+"""The code of that operation (``mainstay.state.operations``), which is part of the format."""
 _CHUNK_ROWS = 65_536
 _SOUGHT_ROWS = 4096
 """Rows of a chunk where one key is looked for: few enough to read them all for it."""
@@ -129,7 +131,9 @@ class StateFileWriter:
         starts: list[Groups] = [np.empty(0, np.int64)]
         hashes: list[int] | None = []
         rows = 0
+        appends = False
         for piece in pieces:
+            appends |= _appends(piece.table)
             self._check(piece, after=int(groups[-1][-1]) if len(groups[-1]) else -1)
             of_rows = piece.groups.astype(np.uint16)
             bounds = _group_bounds(of_rows)
@@ -156,6 +160,7 @@ class StateFileWriter:
                 np.concatenate(starts),
                 found,
                 drops,
+                appends,
             )
         )
 
@@ -195,6 +200,14 @@ class StateFileWriter:
         data = memoryview(self._sink.getvalue()).cast("B")
         rows = sum(state.rows for state in states)
         return EncodedFile(data, len(data), checksum_of(footer), rows)
+
+
+def _appends(table: pa.Table) -> bool:
+    """Whether rows append to rows of accumulators, which formats before the third do not know."""
+    names = set(table.column_names)
+    if not {"op", "value"} <= names or not pa.types.is_struct(table.schema.field("value").type):
+        return False
+    return bool((table.column("op").to_numpy() == _APPEND).any())
 
 
 def sorted_parts(table: pa.Table, groups: npt.NDArray[np.uint16]) -> Iterator[pa.Table]:

@@ -1,7 +1,10 @@
 """Distinct values of a column: what ``count_distinct`` keeps for each key.
 
 A partial result is a list of distinct values. Within a batch a value counts once for each key,
-which is found out by columns; only what is left is added to the sets, key by key.
+which is found out by columns; what is left is added to the sets of its keys.
+
+A column of partial results is one of ``ValueLists``. What is kept is ``KeptSets`` where the sets of
+all keys lie in arrays, and else an array with a set for each key (``growing``).
 
 This is a hot file (benchmarks/distinct_path.py).
 """
@@ -28,7 +31,9 @@ from mainstay.state.growing import (
     joined,
     lengths_of,
 )
+from mainstay.state.key_sets import KeptSets, KeySets
 from mainstay.state.partials import Accumulating, Column, lists_of_one, objects
+from mainstay.state.value_lists import ValueLists, taken
 
 _MOST_ELEMENTS = 1 << 31
 """What the offsets of a list array reach up to."""
@@ -44,52 +49,67 @@ class DistinctValues(Accumulating):
 
     def __init__(self, accumulator: Accumulator) -> None:
         super().__init__(accumulator)
-        self._elements = Elements(accumulator.type.value_type)
+        self.values = Elements(accumulator.type.value_type)
+
+    def sets(self) -> KeySets:
+        """Sets of such values for many keys."""
+        return KeySets(self.values)
 
     def first_partials(self, batch: pa.RecordBatch) -> pa.Array:
         return lists_of_one(self.given(batch), self.type)
 
     def combine(self, partials: pa.Array, groups: Groups) -> Column:
+        lists, lengths = self.lists(partials), lengths_of(partials)
         if groups.codes is None:
-            return self.from_arrow(partials)
-        column, lengths = partials.flatten(), lengths_of(partials)
-        flat = self._elements.flat(column)
-        codes = np.repeat(groups.codes, lengths)
-        rows = distinct_pairs(codes, self._elements.codes(column, flat))
-        return self._divided(flat[rows], np.bincount(codes[rows], minlength=groups.count))
+            return lists, None  # type: ignore[return-value]
+        return self._combined(
+            partials.flatten(), lists.flat, np.repeat(groups.codes, lengths), groups
+        )
 
-    def _divided(self, flat: npt.NDArray[Any], lengths: npt.NDArray[np.int64]) -> Column:
-        """Values in the order of their keys, and how many each key has."""
-        elements, ends = self._elements, np.cumsum(lengths)
-        if lengths.min(initial=FEW + 1) > FEW:
-            parts = np.split(flat, ends[:-1]) if len(ends) else []
-            return objects([Distinct(elements, part) for part in parts]), None
-        values, start, found = flat.tolist(), 0, []
-        for end in ends.tolist():
-            is_few = end - start <= FEW
-            part = tuple(values[start:end]) if is_few else Distinct(elements, flat[start:end])
-            found.append(part)
-            start = end
-        return objects(found), None
+    def combine_rows(self, batch: pa.RecordBatch, groups: Groups) -> Column:
+        codes = np.arange(groups.count) if groups.codes is None else groups.codes
+        given = self.given(batch)
+        if given.null_count:
+            codes = codes[given.is_valid().to_numpy(zero_copy_only=False)]
+            given = given.drop_null()
+        return self._combined(given, self.values.packed(given), codes, groups)
+
+    def _combined(self, column: pa.Array, flat: Any, codes: Any, groups: Groups) -> Column:
+        rows = distinct_pairs(codes, self.values.codes(column, flat))
+        lengths = np.bincount(codes[rows], minlength=groups.count)
+        return ValueLists(self.values, taken(flat, rows), lengths), None  # type: ignore[return-value]
+
+    def lists(self, column: pa.Array) -> ValueLists:
+        """A column of lists as partial results: distinct as they were when stored or sent."""
+        return ValueLists(self.values, self.values.packed(column.flatten()), lengths_of(column))
 
     def merge(self, old: Column, new: Column) -> Column:
-        elements = self._elements
+        elements = self.values
         pairs = zip(old[0].tolist(), new[0].tolist(), strict=True)
         return objects([joined(elements, kept, given) for kept, given in pairs]), None
 
+    def apart(self, column: Column) -> Column:
+        kept: Any = column[0]
+        return column if isinstance(kept, np.ndarray) else (objects(kept.tolist()), None)
+
     def from_arrow(self, column: pa.Array) -> Column:
-        # They were distinct when they were stored or sent.
-        return self._divided(self._elements.flat(column.flatten()), lengths_of(column))
+        return objects(self.lists(column).tolist()), None
 
     def to_arrow(self, column: Column) -> pa.Array:
-        kept = column[0].tolist()
-        ends = np.zeros(len(kept) + 1, np.int64)
+        ends = np.zeros(len(column[0]) + 1, np.int64)
         np.cumsum(self.elements(column), out=ends[1:])
         if ends[-1] >= _MOST_ELEMENTS:
             raise TooLargeError
-        values = self._elements.column(self._flat(kept, int(ends[-1])))
+        values = self._values(column[0], int(ends[-1]))
         offsets = pa.array(ends.astype(np.int32))
         return in_one(pa.ListArray.from_arrays(offsets, values, type=self.type))
+
+    def _values(self, kept: Any, total: int) -> pa.Array:
+        if isinstance(kept, KeptSets):
+            kept = kept.lists()
+        if isinstance(kept, ValueLists):
+            return kept.column()
+        return self.values.column(self._flat(kept.tolist(), total))
 
     def result(self, column: Column) -> pa.Array:
         return pa.array(self.elements(column))
@@ -97,11 +117,14 @@ class DistinctValues(Accumulating):
     def _flat(self, kept: list[Any], total: int) -> npt.NDArray[Any]:
         """The values of all keys, one after the other."""
         if all(type(each) is tuple for each in kept):
-            return np.fromiter(chain.from_iterable(kept), self._elements.dtype, total)
-        return np.concatenate([self._elements.flat_of(each) for each in kept])
+            return np.fromiter(chain.from_iterable(kept), self.values.dtype, total)
+        return np.concatenate([self.values.flat_of(each) for each in kept])
 
     def elements(self, column: Column) -> npt.NDArray[np.int64]:
-        return np.fromiter(map(len, column[0].tolist()), np.int64, len(column[0]))
+        kept: Any = column[0]
+        if isinstance(kept, ValueLists | KeptSets):
+            return kept.lengths
+        return np.fromiter(map(len, kept.tolist()), np.int64, len(kept))
 
     # Rows in memory hold sets that grow as they are, or each fold would copy them. A few values are
     # held as they are stored.
@@ -110,16 +133,16 @@ class DistinctValues(Accumulating):
         return objects([() if each is None else self._taken(each) for each in held]), None
 
     def _taken(self, held: Any) -> Any:
-        if isinstance(held, Distinct) or (self._elements.are_values and len(held) <= FEW):
+        if isinstance(held, Distinct) or (self.values.are_values and len(held) <= FEW):
             return held
-        flat = self._elements.flat(self._elements.value.to_array(held))
-        return tuple(flat.tolist()) if len(flat) <= FEW else Distinct(self._elements, flat)
+        flat = self.values.flat(self.values.value.to_array(held))
+        return tuple(flat.tolist()) if len(flat) <= FEW else Distinct(self.values, flat)
 
     def to_held(self, column: Column) -> Sequence[Any]:
         kept: list[Any] = column[0].tolist()
-        if self._elements.are_values:
+        if self.values.are_values:
             return kept
         return [each if isinstance(each, Distinct) else self._held_few(each) for each in kept]
 
     def _held_few(self, few: Few) -> Sequence[Any]:
-        return tuple(Distinct(self._elements, self._elements.flat_of(few)))
+        return tuple(Distinct(self.values, self.values.flat_of(few)))

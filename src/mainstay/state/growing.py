@@ -66,7 +66,11 @@ class Elements:
         reals[np.isnan(reals)] = NAN
         return reals.view(f"i{reals.itemsize}").astype(np.int64, copy=False)
 
-    def codes(self, column: pa.Array, flat: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    def packed(self, column: pa.Array) -> Any:
+        """The values of a column without nulls in columns: words, or as they are."""
+        return self.flat(column) if self.are_words else column
+
+    def codes(self, column: pa.Array, flat: Any) -> npt.NDArray[np.int64]:
         """A small number for each value, equal where the values are."""
         if not self.are_words:
             return codes_of(column)
@@ -191,15 +195,43 @@ class Distinct:
         """The values in the form that state keeps."""
         return iter(self._elements.value.from_array(self._elements.column(self.flat())))
 
+    def is_after(self, other: Distinct) -> bool:
+        """Whether it has the values of another one, and then others of the same set."""
+        return self._grown is other._grown and self.count >= other.count
+
     def with_all(self, given: Few | Distinct) -> Distinct:
         """Those of both."""
         grown = self._grown
-        if isinstance(grown, np.ndarray) or grown.count > self.count:
+        if isinstance(grown, np.ndarray):
+            # This one is then known to be the beginning of what it grows into.
+            grown = self._grown = self._elements.growing(grown)
+        elif grown.count > self.count:
             grown = self._elements.growing(self.flat())
         grown.add(self._elements.flat_of(given))
         if grown is self._grown and grown.count == self.count:
             return self
         return Distinct(self._elements, grown)
+
+
+def continues(new: Few | Distinct, old: Few | Distinct) -> bool:
+    """Whether it is known of values that they are others with more behind them."""
+    if type(old) is tuple:
+        return len(new) >= len(old) and _first(new, len(old)) == old
+    return isinstance(new, Distinct) and isinstance(old, Distinct) and new.is_after(old)
+
+
+def rest_of(elements: Elements, values: Few | Distinct, stored: Few | Distinct | None) -> Any:
+    """The values that continue others; all of them where there are no others."""
+    if not stored:
+        return values
+    if not isinstance(values, Distinct):
+        return values[len(stored) :]
+    flat = values.flat()[len(stored) :]
+    return tuple(flat.tolist()) if len(flat) <= FEW else Distinct(elements, flat)
+
+
+def _first(values: Few | Distinct, count: int) -> Few:
+    return tuple(values.flat()[:count].tolist()) if isinstance(values, Distinct) else values[:count]
 
 
 def joined(elements: Elements, kept: Few | Distinct, given: Few | Distinct) -> Few | Distinct:

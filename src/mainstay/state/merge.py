@@ -1,7 +1,8 @@
 """Merging: the rows of several segments of one state into fewer, meaning the same.
 
 All of it is native column work, because it runs in the background of a worker. The two rules of
-``operations`` decide which rows are useless, after those that later parts drop; tombstones and
+``operations`` decide which rows are useless, after those that later parts drop, and rows of
+accumulators that append become one for each key (``growing_rows``); tombstones and
 drops go only when the result is a base, since before that an older file may still hold what they
 delete.
 """
@@ -9,6 +10,7 @@ delete.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +23,7 @@ from mainstay.snapshot.statefile import StateTable
 from mainstay.state.codes import codes_of, paired
 from mainstay.state.dropping import drops_of, surviving
 from mainstay.state.grouping import Grouper
+from mainstay.state.growing_rows import are_appending, joined_rows, with_puts
 from mainstay.state.operations import DELETE, ENTRY_PUT, ENTRY_REMOVE, PUT
 from mainstay.state.stored_key import codes_in, key_columns
 
@@ -36,8 +39,28 @@ def merge(parts: Sequence[StateTable], *, to_base: bool) -> StateTable:
         keep = _kept(table, to_base)
         return StateTable(parts[0].name, table.filter(pa.array(keep)), groups[keep], drops=drops)
     table = table.combine_chunks()
+    if are_appending(table):
+        return _joined(StateTable(parts[0].name, table, groups, drops=drops), to_base)
     kept = np.flatnonzero(_kept(table, to_base))
     return StateTable(parts[0].name, table.take(pa.array(kept)), groups[kept], drops=drops)
+
+
+def _joined(rows: StateTable, to_base: bool) -> StateTable:
+    """One row for each key of rows of which some append."""
+    kept = np.flatnonzero(useful(rows.table))
+    table, last = joined_rows(rows.table.take(pa.array(kept)))
+    groups = rows.groups[kept[last]]
+    if to_base:
+        # Nothing is left that it would be appended to.
+        is_there = table.column("op").to_numpy() != DELETE
+        table, groups = with_puts(table.filter(pa.array(is_there))), groups[is_there]
+    return replace(rows, table=table, groups=groups)
+
+
+def one_for_each(table: pa.Table) -> pa.Table:
+    """The rows of values, or of accumulators, with one for each key: what all of it come to."""
+    table = table.filter(pa.array(useful(table)))
+    return joined_rows(table)[0] if are_appending(table) else table
 
 
 def _kept(table: pa.Table, to_base: bool) -> npt.NDArray[Any]:

@@ -6,7 +6,7 @@ namespace has a column more, after the key; wherever a rule speaks of the key, i
 ========== ============================= ===========================================
 stored as  columns                       operations
 ========== ============================= ===========================================
-value      key, op, value                put, delete
+value      key, op, value                put, delete; append, of accumulators
 list       key, op, value (a list)       put (replaces), append, delete
 map        key, op, map_key, value       entry-put, entry-remove, delete (clears)
 ========== ============================= ===========================================
@@ -14,10 +14,14 @@ map        key, op, map_key, value       entry-put, entry-remove, delete (clears
 Which kind is stored how says ``StateKind.stored_as``. Rows are applied in order. Two rules say when
 a later row makes an earlier one useless, and compaction needs no others: put and delete make every
 earlier row of their key useless, entry-put and entry-remove every earlier row of their key and
-map_key. What a segment drops (see ``mainstay.snapshot.drops``) comes before all of its rows.
+map_key. To append a row of accumulators is to put all of its fields but those that are lists, which
+are appended to what is there: what ``count_distinct`` keeps grows so. Compaction joins such rows of
+a key. What a segment drops (see ``mainstay.snapshot.drops``) comes before all of its rows.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import pyarrow as pa
 
@@ -37,3 +41,9 @@ def columns_of(info: StateInfo, key: ValueType) -> pa.Schema:
         fields.append(("map_key", info.map_key.arrow))
     value = pa.list_(info.value.arrow) if stored_as == "list" else info.value.arrow
     return pa.schema([*fields, ("value", value)])
+
+
+def may_append(row: pa.DataType, grow: Sequence[bool]) -> bool:
+    """Whether rows of accumulators may be appended: where all fields that are lists only grow."""
+    fields = zip(row, grow, strict=True)
+    return any(grow) and all(grows or not pa.types.is_list(field.type) for field, grows in fields)

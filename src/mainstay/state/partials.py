@@ -92,6 +92,10 @@ class Accumulating:
         """Both, element by element: a new column."""
         raise NotImplementedError
 
+    def apart(self, column: Column) -> Column:
+        """The same as an array, in which something else can be put in single places."""
+        return column
+
     def from_arrow(self, column: pa.Array) -> Column:
         raise NotImplementedError
 

@@ -6,7 +6,7 @@ namespace, and for maps one per entry. It is what a savepoint holds and what oth
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +18,7 @@ from mainstay.schema.transpose import shown
 from mainstay.snapshot.savepoint_files import KeyedRows
 from mainstay.snapshot.statefile import StateTable
 from mainstay.state.codes import grouped
+from mainstay.state.growing_rows import are_appending, joined_lists, joined_rows
 from mainstay.state.merge import merge
 from mainstay.state.operations import ENTRY_PUT, PUT
 from mainstay.state.stored_key import codes_in, key_columns
@@ -34,17 +35,25 @@ def to_whole(parts: Sequence[StateTable], kind: str) -> KeyedRows | None:
     if not merged.table.num_rows:
         return None
     table, groups = merged.table.drop_columns(["op"]), merged.groups
-    if kind != "list":
+    if kind == "list":
+        pieces = list(_in_one_row(merged.name, table, groups, _lists))
+    elif are_appending(merged.table):
+        pieces = list(_in_one_row(merged.name, merged.table, groups, _accumulators))
+    else:
         return KeyedRows(merged.name, table, groups)
-    parts_of_lists = list(_whole_lists(merged.name, table, groups))
-    whole = pa.concat_tables([part.table for part in parts_of_lists])
-    return KeyedRows(merged.name, whole, np.concatenate([part.groups for part in parts_of_lists]))
+    whole = pa.concat_tables([part.table for part in pieces])
+    return KeyedRows(merged.name, whole, np.concatenate([part.groups for part in pieces]))
 
 
-def _whole_lists(state: str, table: pa.Table, groups: np.ndarray) -> Iterator[KeyedRows]:
+def _in_one_row(
+    state: str,
+    table: pa.Table,
+    groups: np.ndarray,
+    join: Callable[[str, pa.Table, np.ndarray], KeyedRows],
+) -> Iterator[KeyedRows]:
     """A list may still be in pieces: what was put, and what was appended since."""
     if table.nbytes <= sizes.ARRAY_BYTES:
-        yield _lists(state, table, groups)
+        yield join(state, table, groups)
         return
     codes = codes_in(table)
     by_key = np.bincount(codes, weights=row_sizes(table)).astype(np.int64)
@@ -57,7 +66,7 @@ def _whole_lists(state: str, table: pa.Table, groups: np.ndarray) -> Iterator[Ke
                 "more than 2 GiB. A snapshot keeps it in pieces, but a savepoint has one row for "
                 "each key, and no row can hold it. Divide it over several keys."
             )
-        yield _lists(state, part, groups[inside])
+        yield join(state, part, groups[inside])
 
 
 def _lists(state: str, table: pa.Table, groups: np.ndarray) -> KeyedRows:
@@ -65,17 +74,14 @@ def _lists(state: str, table: pa.Table, groups: np.ndarray) -> KeyedRows:
     names = key_columns(table)
     keys = table.select(names).take(pa.array(order[bounds[:-1]])).columns
     lists = table.drop_columns(names).take(pa.array(order)).columns
-    joined = [_joined(pieces.combine_chunks(), bounds) for pieces in lists]
+    joined = [joined_lists(pieces.combine_chunks(), bounds) for pieces in lists]
     whole = pa.Table.from_arrays([*keys, *joined], schema=table.schema)
     return KeyedRows(state, whole, groups[order[bounds[:-1]]])
 
 
-def _joined(pieces: pa.ListArray, bounds: np.ndarray) -> pa.ListArray:
-    """One list for each run of pieces."""
-    lengths = pieces.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
-    ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])
-    offsets = pa.array(ends[bounds], pa.int32())
-    return pa.ListArray.from_arrays(offsets, pieces.flatten(), type=pieces.type)
+def _accumulators(state: str, table: pa.Table, groups: np.ndarray) -> KeyedRows:
+    whole, rows = joined_rows(table)
+    return KeyedRows(state, whole.drop_columns(["op"]), groups[rows])
 
 
 def to_rows(whole: KeyedRows) -> StateTable:

@@ -18,6 +18,7 @@ from mainstay.snapshot.memory_storage import MemoryStorage
 from mainstay.snapshot.statefile import StateFile, StateTable, encode_state_file, open_state_file
 from mainstay.snapshot.statefooter import STATE_FILE_FORMAT
 from mainstay.snapshot.statewriter import StateFileWriter
+from mainstay.state.operations import APPEND, PUT
 
 PATH = "state/count/a0001/s0000-a1-s0-e1.msty"
 
@@ -419,4 +420,14 @@ def test_a_file_without_drops_is_of_the_first_format() -> None:
     storage, _ = store(numbers([1]))
     assert storage.read(PATH)[-8] == 1
     storage, _ = store(replace(numbers([1]), drops=(Drop(1, 2, 0, 127),)))
-    assert storage.read(PATH)[-8] == STATE_FILE_FORMAT
+    assert storage.read(PATH)[-8] == 2
+
+
+@pytest.mark.parametrize(("op", "format"), [(APPEND, STATE_FILE_FORMAT), (PUT, 1)])
+def test_a_file_whose_rows_append_to_accumulators_is_of_the_third_format(
+    op: int, format: int
+) -> None:
+    values = pa.array([{"items": [1, 2]}], pa.struct([("items", pa.list_(pa.int64()))]))
+    table = pa.table({"key": [1], "op": pa.array([op], pa.int8()), "value": values})
+    storage, _ = store(StateTable("total", table, np.array([5], np.uint16)))
+    assert storage.read(PATH)[-8] == format

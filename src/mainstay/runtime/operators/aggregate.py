@@ -82,6 +82,11 @@ class Gathering(GatheringOperator):
         """A partial result of each group of rows, for each accumulator."""
         return [part.combine_rows(batch, groups) for part in self._parts]
 
+    def combined_apart(self, batch: pa.RecordBatch, groups: Groups) -> list[Column]:
+        """The same as arrays, in which single groups can be changed."""
+        columns = zip(self._parts, self.combined(batch, groups), strict=True)
+        return [part.apart(column) for part, column in columns]
+
     def key_column(self, batch: pa.RecordBatch) -> pa.Array:
         """The key as one column: a struct where it has several."""
         columns = self.key_columns(batch)

@@ -113,7 +113,7 @@ class CountByKey(Gathering):
         group[order] = np.cumsum(begins) - 1
         groups = Groups(order[first], group)
         with self._of_keys(keys, of[first]):
-            columns = self.combined(batch, groups)
+            columns = self.combined_apart(batch, groups)
         columns.append((np.bincount(group, minlength=len(first)), None))
         new = _Slices(of[first], numbers[first], columns, np.full(len(first), NONE, np.int64))
         self._go_on(new, keys, stored)

@@ -217,7 +217,7 @@ class SessionByKey(Gathering):
         first = np.empty(len(ends), np.int64)
         first[of[::-1]] = np.arange(len(of) - 1, -1, -1)
         try:
-            columns = self.combined(batch, Groups(first, of))
+            columns = self.combined_apart(batch, Groups(first, of))
         except DoesNotFitError as error:
             raise self.refused(error, keys.take(pa.array(codes))) from None
         except AggregateFailedError as error:

@@ -173,10 +173,12 @@ def decoded(rows: pa.Table, info: StateInfo, stored: StoredKey) -> Iterator[tupl
     return zip(stored.kept(rows), ops, map_keys, kept, strict=True)
 
 
-def after(kept: Any, op: int, map_key: Any, value: Any) -> Any:
+def after(kept: Any, info: StateInfo, op: int, map_key: Any, value: Any) -> Any:
     """What is kept for a key after an operation; None, or nothing in it, where nothing is."""
     if op == PUT:
         return value
+    if op == APPEND and info.kind.stored_as == "value":
+        return value if kept is None else after_row(kept, value, info)
     if op == APPEND:
         return [*(kept or ()), *value]
     if op == ENTRY_PUT:
@@ -186,3 +188,12 @@ def after(kept: Any, op: int, map_key: Any, value: Any) -> Any:
         entries.pop(map_key, None)
         return entries
     return None
+
+
+def after_row(kept: Any, row: Any, info: StateInfo) -> Any:
+    """A row of accumulators after another one was appended to it."""
+    fields = zip(info.value.arrow, kept, row, strict=True)
+    return type(row)(
+        (*(old or ()), *(new or ())) if pa.types.is_list(field.type) else new
+        for field, old, new in fields
+    )

@@ -23,6 +23,13 @@ class RowTable(Protocol):
     def put_many(self, keys: Sequence[Any], kept: Sequence[Any]) -> None: ...
 
 
+class HeldTable(RowTable, Protocol):
+    """One whose rows hold what accumulators keep in memory."""
+
+    def note_before(self, keys: Sequence[Any], rows: Sequence[Any], kept: Sequence[Column]) -> None:
+        """Rows are about to be changed: what was kept for keys, as rows and in columns."""
+
+
 def fold(
     table: RowTable, parts: Sequence[Accumulating], keys: pa.Array, partials: Sequence[Column]
 ) -> list[Column]:
@@ -35,11 +42,13 @@ def fold(
 
 
 def fold_held(
-    table: RowTable, parts: Sequence[Accumulating], keys: pa.Array, partials: Sequence[Column]
+    table: HeldTable, parts: Sequence[Accumulating], keys: pa.Array, partials: Sequence[Column]
 ) -> list[Column]:
     """The same where rows hold what accumulators keep in memory, and are not made new each time."""
     kept_keys = table.key.from_array(keys)
-    kept = _held(parts, table.read_many(kept_keys, None))
+    rows = table.read_many(kept_keys, None)
+    kept = held_columns(parts, rows)
+    table.note_before(kept_keys, rows, kept)
     merged = [
         p.merge(*each) for p, each in zip(parts, zip(kept, partials, strict=True), strict=True)
     ]
@@ -51,14 +60,14 @@ def fold_held(
 
 def held_rows(parts: Sequence[Accumulating], rows: Sequence[Any], info: StateInfo) -> pa.Array:
     """A column of rows that hold what accumulators keep in memory; None is null."""
-    column = struct_of(parts, _held(parts, rows), info)
+    column = struct_of(parts, held_columns(parts, rows), info)
     if not any(row is None for row in rows):
         return column
     mask = pa.array([row is None for row in rows])
     return pa.StructArray.from_arrays(column.flatten(), fields=list(info.value.arrow), mask=mask)
 
 
-def _held(parts: Sequence[Accumulating], rows: Sequence[Any]) -> list[Column]:
+def held_columns(parts: Sequence[Accumulating], rows: Sequence[Any]) -> list[Column]:
     return [
         part.from_held([None if row is None else row[number] for row in rows])
         for number, part in enumerate(parts)

@@ -88,7 +88,7 @@ class PlainTable:
     def apply(self, rows: pa.Table) -> None:
         """Apply stored rows in order, without making them changes again."""
         for key, *operation in decoded(rows, self.info, self.stored):
-            kept = after(self.read(key), *operation)
+            kept = after(self.read(key), self.info, *operation)
             is_empty = self.info.kind.stored_as in ("list", "map") and not kept
             self.store.write(key, None if is_empty else kept)
 

@@ -18,6 +18,7 @@ import pyarrow as pa
 from mainstay.state.accumulating import Accumulating, Column, accumulating
 from mainstay.state.backends.cached.access import cached_access
 from mainstay.state.backends.cached.cells import cells_of
+from mainstay.state.backends.cached.grown import GrownChanges, before_in, grown_rows
 from mainstay.state.backends.cached.live import ENTRY_BYTES, SCALAR_ENTRY_BYTES, LiveRows
 from mainstay.state.backends.cached.namespaces import row_keys_of
 from mainstay.state.backends.cached.rows import PREFIX
@@ -26,7 +27,7 @@ from mainstay.state.backends.changes import in_slices
 from mainstay.state.backends.folding import fold, fold_held, held_rows
 from mainstay.state.info import StateInfo
 from mainstay.state.keyed import Access, AnyContext
-from mainstay.state.operations import DELETE, PUT
+from mainstay.state.operations import DELETE, PUT, may_append
 from mainstay.state.stored_key import StoredKey
 from mainstay.state.values import PICKLED, ValueType
 
@@ -304,16 +305,53 @@ class CachedValues(CachedTable):
 class CachedColumns(CachedValues):
     """One row of accumulators per key, read and written for the keys of a batch in one go."""
 
+    appends = False
+    """Whether a segment holds of sets what was added to them; the database must be able to."""
+
+    changes: GrownChanges
+
     def __init__(
         self, info: StateInfo, stored: StoredKey, number: int, max_parallelism: int
     ) -> None:
         super().__init__(info, stored, number, max_parallelism)
         self.parts: list[Accumulating] = [accumulating(each) for each in info.function]
         self._are_shared = any(part.is_shared for part in self.parts)
+        self.changes = GrownChanges()
+
+    def append_sets(self) -> None:
+        """Let segments hold what was added to sets, where all lists of a row are such."""
+        self.appends = may_append(self.info.value.arrow, [part.is_shared for part in self.parts])
 
     def fold(self, keys: pa.Array, partials: Sequence[Column]) -> list[Column]:
         """Merge a partial result of each accumulator into each of some distinct keys."""
-        return (fold_held if self._are_shared else fold)(self, self.parts, keys, partials)
+        if self._are_shared:
+            return fold_held(self, self.parts, keys, partials)
+        return fold(self, self.parts, keys, partials)
+
+    def note_before(self, keys: Sequence[Any], rows: Sequence[Any], kept: Sequence[Column]) -> None:
+        if self.appends:
+            self.changes.note(keys, rows, kept)
+
+    def delete(self, key: Any) -> None:
+        super().delete(key)
+        # What comes after is put: a segment may say of a whole pane that it is gone.
+        self.changes.before[key] = None
+
+    def freeze_as(self, generation: int) -> list[Any]:
+        parts = super().freeze_as(generation)
+        self.changes = GrownChanges()
+        return parts
+
+    def encode(self, parts: Sequence[dict[Any, Any]]) -> Iterator[list[pa.Array]]:
+        if not self.appends:
+            return super().encode(parts)
+
+        def columns(rows: Sequence[tuple[Any, ...]]) -> list[pa.Array]:
+            keys, kept, before = zip(*rows, strict=True)
+            return [self.key.to_array(keys), *grown_rows(self.parts, kept, before, self.info)]
+
+        changes = ((*each, before_in(part, each[0])) for part in parts for each in self.said(part))
+        return in_slices(changes, SLICE_ROWS, columns, self.info, self.key)
 
     def column(self, kept: Sequence[Any]) -> pa.Array:
         return held_rows(self.parts, kept, self.info) if self._are_shared else super().column(kept)

@@ -1,7 +1,8 @@
 """Writing rows of segments into a database. Runs in the background, or before the loop begins.
 
-Rows are applied in the order in which they are stored, by the rules of ``operations``. Appending
-to a list and clearing a map need to know what is there; everything else is written blindly.
+Rows are applied in the order in which they are stored, by the rules of ``operations``. Appending,
+to a list or to rows of accumulators, and clearing a map need to know what is there; everything else
+is written blindly.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from mainstay.snapshot.statefile import StateTable
+from mainstay.state.backends.cached.appending import put_whole
 from mainstay.state.backends.cached.lists import GENERATION, CachedLists
 from mainstay.state.backends.cached.maps import CachedMaps
 from mainstay.state.backends.cached.rows import prefix_end
@@ -25,6 +27,7 @@ _SLICE_ROWS = 16384
 
 def write_rows(database: WritableRows, table: Any, rows: StateTable, generation: int) -> None:
     """Apply the rows of a segment to the database."""
+    rows = put_whole(table, rows, database)
     for start in range(0, rows.table.num_rows, _SLICE_ROWS):
         part = rows.table.slice(start, _SLICE_ROWS).combine_chunks()
         groups = rows.groups[start : start + _SLICE_ROWS]

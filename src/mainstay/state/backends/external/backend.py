@@ -19,6 +19,7 @@ from typing import Any
 from mainstay.snapshot.manifest import SegmentRef
 from mainstay.snapshot.statefile import StateTable
 from mainstay.snapshot.storage import Storage
+from mainstay.state.backends.cached.appending import put_whole
 from mainstay.state.backends.cached.dropping import pairs_among, with_deletions
 from mainstay.state.backends.cached.shapes import TABLES
 from mainstay.state.backends.contract import (
@@ -238,8 +239,16 @@ class ExternalBackend(BackendOverTables):
 
     def _undropped(self, rows: StateTable) -> StateTable | None:
         table = self.tables.get(rows.name)
-        if table is None or not rows.drops:
-            return None if table is None else rows
+        if table is None:
+            return None
+        rows = self._with_deletions(table, rows)
+        # Another backend has written what is appended.
+        database = RemoteTable(self.own.store, self.own.set, table, self.place)
+        return put_whole(table, rows, database, [part for _, part in table.frozen])
+
+    def _with_deletions(self, table: Any, rows: StateTable) -> StateTable:
+        if not rows.drops:
+            return rows
         first = min(drop.first_group for drop in rows.drops)
         last = max(drop.last_group for drop in rows.drops)
         found = self.own.store.scan(self.own.set, rows.name, KeyGroupRange(first, last))

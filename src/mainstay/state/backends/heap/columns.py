@@ -1,4 +1,4 @@
-"""The columnar table of the heap backend: arrays by slot, one for each accumulator.
+"""The columnar table of the heap backend: arrays by slot, a lane for each accumulator.
 
 Partial results of many keys are folded in at once, without a loop over keys. Freezing hands out
 the bitmap of the slots that were changed and copies nothing: a slot's values are copied when they
@@ -22,10 +22,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mainstay.errors import ProtocolError
+from mainstay.schema.sizes import combined
 from mainstay.state.accumulating import Accumulating, Column, accumulating
-from mainstay.state.grouping import Grouper
+from mainstay.state.backends.heap.lanes import lanes_of, ops_of, rows_of, sets_of
 from mainstay.state.info import StateInfo
-from mainstay.state.operations import PUT
+from mainstay.state.merge import one_for_each
+from mainstay.state.operations import APPEND, PUT
 from mainstay.state.slots import Slots, slots_for
 from mainstay.state.stored_key import StoredKey
 
@@ -46,12 +48,11 @@ class HeapColumns:
         self.key = stored.type
         self.parts: list[Accumulating] = [accumulating(each) for each in info.function]
         self._slots = slots_for(stored.type)
-        self._lanes = [Lane(part) for part in self.parts]
+        self._lanes = lanes_of(self.parts, info, sets_of(self.parts))
         self._capacity = 0
         self._changed = np.zeros(0, np.bool_)
         self._any_changed = False
         self._waiting: list[FrozenSlots] = []
-        self._grouper = Grouper()
 
     # ------------------------------------------------------------ reading and writing
 
@@ -61,13 +62,14 @@ class HeapColumns:
         Gives what is kept for these keys afterwards; nobody changes that later.
         """
         slots = self._slots_of(keys)
-        merged = []
-        for part, lane, partial in zip(self.parts, self._lanes, partials, strict=True):
-            merged.append(part.merge(lane.get(slots), partial))
-        self._put(slots, merged)
+        pairs = zip(self._lanes, partials, strict=True)
+        merged = [lane.merged(slots, partial) for lane, partial in pairs]
+        self._save(slots)
+        pairs = zip(self._lanes, merged, strict=True)
+        kept = [lane.put_merged(slots, column) for lane, column in pairs]
         self._changed[slots] = True
         self._any_changed = True
-        return merged
+        return kept
 
     def _slots_of(self, keys: pa.Array) -> Slots:
         slots = self._slots.of(keys)
@@ -79,29 +81,21 @@ class HeapColumns:
                 lane.grow(self._capacity)
         return slots
 
-    def _put(self, slots: Slots, columns: Sequence[Column]) -> None:
+    def _save(self, slots: Slots) -> None:
+        """Take what frozen segments still need of slots that are about to change."""
         for frozen in self._waiting:
-            self._save(frozen, slots)
-        for lane, column in zip(self._lanes, columns, strict=True):
-            lane.put(slots, column)
-
-    def _save(self, frozen: FrozenSlots, slots: Slots) -> None:
-        """Copy what a frozen segment still needs of slots that are about to change."""
-        needed = slots[slots < len(frozen.pending)]
-        needed = needed[frozen.pending[needed]]
-        if len(needed):
-            frozen.saved.append((needed, [lane.get(needed) for lane in self._lanes]))
-            frozen.pending[needed] = False
+            needed = slots[slots < len(frozen.pending)]
+            needed = needed[frozen.pending[needed]]
+            if len(needed):
+                frozen.saved.append((needed, [lane.take(needed) for lane in self._lanes]))
+                frozen.pending[needed] = False
 
     def read(self, key: Any) -> Any:
         """What is kept for a key, as a row; None where nothing is."""
         slot = self._slots.find(key)
         if slot is None:
             return None
-        slots = np.array([slot])
-        return self.info.value.from_array(self._values([lane.get(slots) for lane in self._lanes]))[
-            0
-        ]
+        return self.info.value.from_array(self._rows(np.array([slot])))[0]
 
     def peek(self, key: Any) -> Any:
         """The same, without a trace of the look."""
@@ -111,9 +105,11 @@ class HeapColumns:
         """Every key and its row."""
         for start in range(0, len(self._slots), SLICE_ROWS):
             slots = np.arange(start, min(start + SLICE_ROWS, len(self._slots)))
-            values = self._values([lane.get(slots) for lane in self._lanes])
             keys = self.key.from_array(self._slots.keys(slots))
-            yield from zip(keys, self.info.value.from_array(values), strict=True)
+            yield from zip(keys, self.info.value.from_array(self._rows(slots)), strict=True)
+
+    def _rows(self, slots: Slots) -> pa.Array:
+        return rows_of(self._lanes, [lane.whole(slots) for lane in self._lanes], self.info)
 
     # ------------------------------------------------------------ snapshots
 
@@ -144,8 +140,8 @@ class HeapColumns:
             yield from tuple(frozen.encoded)
             while (taken := self._take(frozen)) is not None:
                 slots, columns = taken
-                ops = pa.array(np.full(len(slots), PUT, np.int8))
-                arrays = [self._slots.keys(slots), ops, self._values(columns)]
+                values = rows_of(self._lanes, columns, self.info)
+                arrays = [self._slots.keys(slots), ops_of(columns), values]
                 # Before anything else can run: what was taken is nowhere else any more.
                 frozen.encoded.append(arrays)
                 yield arrays
@@ -164,8 +160,8 @@ class HeapColumns:
 
     def _first_slots(self, columns: Sequence[Column]) -> int:
         """How many slots are enough for a slice: lists may have many elements each."""
-        pairs = zip(self.parts, columns, strict=True)
-        counts = [c for part, column in pairs if (c := part.elements(column)) is not None]
+        pairs = zip(self._lanes, columns, strict=True)
+        counts = [c for lane, column in pairs if (c := lane.elements(column)) is not None]
         if not counts:
             return len(columns[0][0])
         ends = np.cumsum(np.sum(counts, axis=0))
@@ -175,31 +171,27 @@ class HeapColumns:
         slots = frozen.next_pending()
         if slots is not None:
             frozen.pending[slots] = False
-            return slots, [lane.get(slots) for lane in self._lanes]
+            return slots, [lane.take(slots) for lane in self._lanes]
         if frozen in self._waiting:
             self._waiting.remove(frozen)
         return frozen.next_saved()
 
-    def _values(self, columns: Sequence[Column]) -> pa.Array:
-        arrays = [part.to_arrow(c) for part, c in zip(self.parts, columns, strict=True)]
-        return pa.StructArray.from_arrays(arrays, fields=list(self.info.value.arrow))
-
     def apply(self, rows: pa.Table) -> None:
         """Apply stored rows in order, without making them changes again."""
-        if (rows.column("op").to_numpy() != PUT).any():
+        rows = one_for_each(rows)
+        ops = rows.column("op").to_numpy()
+        if ((ops != PUT) & (ops != APPEND)).any():
             raise ProtocolError(f"state {self.info.name!r}: a stored row is no put.")
-        keys, value = self.stored.column(rows), rows.column("value").combine_chunks()
-        groups = self._grouper.group(keys)
-        if groups.codes is not None:
-            last = np.empty(groups.count, np.int64)
-            last[groups.codes] = np.arange(len(keys))
-            keys, value = keys.take(pa.array(last)), value.take(pa.array(last))
-        fields = zip(self.parts, value.flatten(), strict=True)
-        self._put(self._slots_of(keys), [part.from_arrow(field) for part, field in fields])
+        slots = self._slots_of(self.stored.column(rows))
+        for lane, field in zip(self._lanes, combined(rows.column("value")).flatten(), strict=True):
+            lane.apply(slots, field, ops == PUT)
 
     def mark_all_changed(self) -> None:
         """Make the next segment stand for everything."""
-        self._changed[: len(self._slots)] = True
+        every = np.arange(len(self._slots))
+        self._changed[every] = True
+        for lane in self._lanes:
+            lane.store_again(every)
         self._any_changed = len(self._slots) > 0
 
 
@@ -236,45 +228,6 @@ class FrozenSlots:
             return None
         columns = zip(*(columns for _, columns in taken), strict=True)
         return np.concatenate([slots for slots, _ in taken]), [_joined(c) for c in columns]
-
-
-class Lane:
-    """The values of one accumulator by slot, and which of them count."""
-
-    __slots__ = ("_empty", "_valid", "_values")
-
-    def __init__(self, part: Accumulating) -> None:
-        self._empty = part.empty
-        self._values = np.empty(0, part.dtype)
-        self._valid = np.zeros(0, np.bool_) if part.may_be_null and part.dtype != object else None
-
-    def grow(self, capacity: int) -> None:
-        """In place: nothing else refers to them, and large memory is moved without a copy."""
-        before = len(self._values)
-        self._values.resize(capacity, refcheck=False)
-        # Several fields are zeros before their first row, as fresh memory is.
-        if self._values.dtype.names is None and (self._empty is None or self._empty != 0):
-            self._values[before:].fill(self._empty)
-        if self._valid is not None:
-            self._valid.resize(capacity, refcheck=False)
-
-    def get(self, slots: Slots) -> Column:
-        """Copies."""
-        return self._values[slots], None if self._valid is None else self._valid[slots]
-
-    def put(self, slots: Slots, column: Column) -> None:
-        values, valid = column
-        self._values[slots] = values
-        if self._valid is not None:
-            self._valid[slots] = True if valid is None else valid
-
-    def clear(self, slots: Slots) -> None:
-        """As before their first row."""
-        empty = np.empty(len(slots), self._values.dtype)
-        empty.fill(self._empty)
-        self._values[slots] = empty
-        if self._valid is not None:
-            self._valid[slots] = False
 
 
 def _part(column: Column, rows: slice) -> Column:

@@ -16,7 +16,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mainstay.state.accumulating import Accumulating, Column
-from mainstay.state.backends.heap.columns import FrozenSlots, Lane
+from mainstay.state.backends.heap.columns import FrozenSlots
+from mainstay.state.backends.heap.lanes import Lane, SetLane, sets_of
 from mainstay.state.grouping import words_of
 from mainstay.state.slots import Slots, WordSlots, slots_for
 from mainstay.state.values import ValueType
@@ -52,6 +53,18 @@ class LiveKeys:
         self._panes_of[slots] = after
 
 
+class LiveSets:
+    """The sets of distinct values that panes share, of each accumulator that has some."""
+
+    def __init__(self, parts: Sequence[Accumulating]) -> None:
+        self.of = sets_of(parts)
+        self.dead = 0
+        """How many values there are of panes that were dropped."""
+
+    def __len__(self) -> int:
+        return sum(len(each) for each in self.of if each is not None)
+
+
 class Pane:
     """The accumulators of one namespace."""
 
@@ -64,16 +77,18 @@ class Pane:
         "keys",
         "lanes",
         "namespace",
-        "parts",
+        "sets",
         "stored",
         "waiting",
     )
 
-    def __init__(self, namespace: int, keys: LiveKeys, parts: Sequence[Accumulating]) -> None:
+    def __init__(
+        self, namespace: int, keys: LiveKeys, lanes: Sequence[Lane], sets: LiveSets
+    ) -> None:
         self.namespace = namespace
         self.keys = keys
-        self.parts = parts
-        self.lanes = [Lane(part) for part in parts]
+        self.lanes = lanes
+        self.sets = sets
         self.changed = np.zeros(0, np.bool_)
         self.stored = 0
         """How many keys, of those that came first, any file may hold."""
@@ -105,18 +120,28 @@ class Pane:
         """Copies of what is kept at some places."""
         return [lane.get(places) for lane in self.lanes]
 
+    def distinct(self) -> int:
+        """How many distinct values are kept, by all accumulators."""
+        return sum(lane.live() for lane in self.lanes if isinstance(lane, SetLane))
+
     def fold(self, slots: Slots, partials: Sequence[Column]) -> list[Column]:
         """Merge partial results into distinct keys; what is kept for them then."""
         places = self._entered(slots)
-        kept = zip(self.parts, self.lanes, partials, strict=True)
-        merged = [part.merge(lane.get(places), partial) for part, lane, partial in kept]
-        self._put(places, merged)
+        pairs = zip(self.lanes, partials, strict=True)
+        merged = [lane.merged(places, partial) for lane, partial in pairs]
+        self._save(places)
+        pairs = zip(self.lanes, merged, strict=True)
+        kept = [lane.put_merged(places, column) for lane, column in pairs]
         self.changed[places] = True
-        return merged
+        return kept
 
-    def put(self, slots: Slots, columns: Sequence[Column]) -> None:
-        """What a file holds of distinct keys."""
-        self._put(self._entered(slots), columns)
+    def apply(
+        self, slots: Slots, fields: Sequence[pa.Array], is_put: npt.NDArray[np.bool_]
+    ) -> None:
+        """What a file holds of distinct keys: put, or appended to what is there."""
+        places = self._entered(slots)
+        for lane, field in zip(self.lanes, fields, strict=True):
+            lane.apply(places, field, is_put)
         self.stored = len(self)
 
     def delete(self, slots: Slots) -> None:
@@ -126,8 +151,7 @@ class Pane:
 
     def clear(self, places: Slots) -> None:
         """Forget what is at some places, of those where keys are."""
-        for frozen in self.waiting:
-            frozen.save(places)
+        self._save(places)
         for lane in self.lanes:
             lane.clear(places)
         self._gone[places] = True
@@ -153,11 +177,17 @@ class Pane:
             self.keys.entered(slots[again])
         return places
 
-    def _put(self, places: Slots, columns: Sequence[Column]) -> None:
+    def _save(self, places: Slots) -> None:
+        """Take what frozen segments still need of places that are about to change."""
         for frozen in self.waiting:
             frozen.save(places)
-        for lane, column in zip(self.lanes, columns, strict=True):
-            lane.put(places, column)
+
+    def mark_all_changed(self) -> None:
+        """Make the next segment stand for everything."""
+        places = self.places()
+        self.changed[places] = True
+        for lane in self.lanes:
+            lane.store_again(places)
 
     def freeze(self) -> FrozenPane:
         """Hand out which places have changed, and start with none."""
@@ -182,7 +212,7 @@ class FrozenPane(FrozenSlots):
         needed = places[places < len(self.pending)]
         needed = needed[self.pending[needed]]
         if len(needed):
-            self.saved.append((needed, self.pane.columns(needed)))
+            self.saved.append((needed, [lane.take(needed) for lane in self.pane.lanes]))
             self.pending[needed] = False
 
     def take(self) -> tuple[Slots, list[Column]] | None:
@@ -190,7 +220,7 @@ class FrozenPane(FrozenSlots):
         places = self.next_pending()
         if places is not None:
             self.pending[places] = False
-            return places, self.pane.columns(places)
+            return places, [lane.take(places) for lane in self.pane.lanes]
         if self in self.pane.waiting:
             self.pane.waiting.remove(self)
         return self.next_saved()

@@ -22,16 +22,19 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from mainstay.schema.sizes import combined
 from mainstay.snapshot.drops import Drops, covered, touches
 from mainstay.state.accumulating import Accumulating, Column, DoesNotFitError, accumulating
 from mainstay.state.backends.heap.columns import SLICE_ROWS
-from mainstay.state.backends.heap.pane import FrozenPane, LiveKeys, Pane
+from mainstay.state.backends.heap.lanes import lanes_of, ops_of, rows_of
+from mainstay.state.backends.heap.pane import FrozenPane, LiveKeys, LiveSets, Pane
 from mainstay.state.columns import word_of, words_as
 from mainstay.state.dropping import DroppedPanes
 from mainstay.state.grouping import Grouper, Words, words_of
 from mainstay.state.hashing import key_groups
 from mainstay.state.info import StateInfo
-from mainstay.state.operations import PUT
+from mainstay.state.merge import one_for_each
+from mainstay.state.operations import DELETE, PUT
 from mainstay.state.slots import Slots
 from mainstay.state.stored_key import StoredKey
 
@@ -54,6 +57,7 @@ class HeapPanes:
         self.parts: list[Accumulating] = [accumulating(each) for each in info.function]
         self._namespace = stored.namespace
         self._keys = LiveKeys(stored.key)
+        self._sets = LiveSets(self.parts)
         self._recent = 0.0
         """How many keys were live lately."""
         self._panes: dict[int, Pane] = {}
@@ -79,7 +83,8 @@ class HeapPanes:
             for part in self.parts
         ]
         for entries, merged in self._folded(keys, codes, words_of(namespaces), partials):
-            for (values, valid), (new, is_new) in zip(out, merged, strict=True):
+            kept = [part.apart(c) for part, c in zip(self.parts, merged, strict=True)]
+            for (values, valid), (new, is_new) in zip(out, kept, strict=True):
                 values[entries] = new
                 if valid is not None and is_new is not None:
                     valid[entries] = is_new
@@ -133,9 +138,20 @@ class HeapPanes:
             self._dropped.add(namespace, is_lowest=is_lowest)
         if len(self._keys) > 2 * self._recent + _FEW_KEYS:
             self._keys = LiveKeys(self.stored.key)
+        self._leave_sets(pane)
+
+    def _leave_sets(self, gone: Pane) -> None:
+        """Let panes that are new from now on share other sets, if most values of these are gone."""
+        sets = gone.sets
+        if sets is not self._sets or not len(sets):
+            return
+        sets.dead += gone.distinct()
+        if 2 * sets.dead > len(sets) + _FEW_KEYS:
+            self._sets = LiveSets(self.parts)
 
     def _new(self, namespace: int) -> Pane:
-        pane = self._panes[namespace] = Pane(namespace, self._keys, self.parts)
+        lanes = lanes_of(self.parts, self.info, self._sets.of)
+        pane = self._panes[namespace] = Pane(namespace, self._keys, lanes, self._sets)
         insort(self._order, namespace)
         return pane
 
@@ -153,7 +169,7 @@ class HeapPanes:
         place = None if pane is None or slot is None else pane.find(slot)
         if pane is None or place is None:
             return None
-        return self.info.value.from_array(self._values(pane.columns(np.array([place]))))[0]
+        return self.info.value.from_array(self._rows(pane, np.array([place])))[0]
 
     def peek(self, pair: Any) -> Any:
         """The same, without a trace of the look."""
@@ -167,8 +183,11 @@ class HeapPanes:
             for start in range(0, len(places), SLICE_ROWS):
                 some = places[start : start + SLICE_ROWS]
                 pairs = self.key.from_array(self._pairs(pane.keys, pane.slots(some), namespace))
-                rows = self.info.value.from_array(self._values(pane.columns(some)))
+                rows = self.info.value.from_array(self._rows(pane, some))
                 yield from zip(pairs, rows, strict=True)
+
+    def _rows(self, pane: Pane, places: Slots) -> pa.Array:
+        return rows_of(pane.lanes, [lane.whole(places) for lane in pane.lanes], self.info)
 
     # ------------------------------------------------------------ snapshots
 
@@ -197,8 +216,7 @@ class HeapPanes:
                 places, columns = taken
                 pane = part.pane
                 pairs = self._pairs(pane.keys, pane.slots(places), pane.namespace)
-                ops = pa.array(np.full(len(places), PUT, np.int8))
-                arrays = [pairs, ops, self._values(columns)]
+                arrays = [pairs, ops_of(columns), rows_of(pane.lanes, columns, self.info)]
                 # Before anything else can run: what was taken is nowhere else any more.
                 part.encoded.append(arrays)
                 yield arrays
@@ -207,10 +225,6 @@ class HeapPanes:
         namespaces = words_as(self._namespace, np.full(len(slots), namespace, np.int64))
         arrays = [keys.slots.keys(slots), namespaces]
         return pa.StructArray.from_arrays(arrays, fields=list(self.key.arrow))
-
-    def _values(self, columns: Sequence[Column]) -> pa.Array:
-        arrays = [part.to_arrow(c) for part, c in zip(self.parts, columns, strict=True)]
-        return pa.StructArray.from_arrays(arrays, fields=list(self.info.value.arrow))
 
     def apply_drops(self, drops: Drops, max_parallelism: int) -> None:
         """Forget what stored drops are of, without making that a change again."""
@@ -227,31 +241,25 @@ class HeapPanes:
 
     def apply(self, rows: pa.Table) -> None:
         """Apply stored rows in order, without making them changes again."""
-        pairs, value = self.stored.column(rows), rows.column("value").combine_chunks()
-        ops = rows.column("op").to_numpy()
-        groups = self._grouper.group(pairs)
-        if groups.codes is not None:
-            last = np.empty(groups.count, np.int64)
-            last[groups.codes] = np.arange(len(pairs))
-            pairs, value, ops = pairs.take(pa.array(last)), value.take(pa.array(last)), ops[last]
-        self._apply(pairs, value, ops == PUT)
+        rows = one_for_each(rows)
+        value = combined(rows.column("value"))
+        self._apply(self.stored.column(rows), value, rows.column("op").to_numpy())
 
-    def _apply(self, pairs: pa.Array, value: pa.Array, is_put: npt.NDArray[np.bool_]) -> None:
+    def _apply(self, pairs: pa.Array, value: pa.Array, ops: npt.NDArray[np.int8]) -> None:
         """Rows of distinct pairs."""
         keys, namespaces = pairs.flatten()
         groups = self._grouper.group(keys)
         codes = np.arange(len(keys)) if groups.codes is None else groups.codes
         keys = keys if groups.codes is None else keys.take(pa.array(groups.rows))
-        fields = zip(self.parts, value.flatten(), strict=True)
-        columns = [part.from_arrow(field) for part, field in fields]
         slots_of = _SlotsOf(keys, codes)
         for namespace, entries in _by_namespace(words_of(namespaces)):
             pane = self._panes.get(namespace)
             pane = self._new(namespace) if pane is None else pane
-            slots, puts = slots_of(pane.keys, entries), is_put[entries]
-            given = [_some(_some(column, entries), puts) for column in columns]
-            pane.delete(slots[~puts])
-            pane.put(slots[puts], given)
+            slots, of_pane = slots_of(pane.keys, entries), ops[entries]
+            stays = of_pane != DELETE
+            rows = pa.array(np.arange(len(ops))[entries][stays])
+            pane.delete(slots[~stays])
+            pane.apply(slots[stays], value.take(rows).flatten(), of_pane[stays] == PUT)
             if pane.gone == len(pane):
                 self._gone(namespace)
 
@@ -260,7 +268,7 @@ class HeapPanes:
         self._dropped = DroppedPanes()
         self._changed = dict(self._panes)
         for pane in self._panes.values():
-            pane.changed[pane.places()] = True
+            pane.mark_all_changed()
 
 
 class _SlotsOf:

@@ -16,12 +16,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from mainstay.schema.sizes import combined
 from mainstay.state.accumulating import Accumulating, Column, accumulating
-from mainstay.state.backends.heap.columns import SLICE_ROWS, FrozenSlots, Lane
+from mainstay.state.backends.heap.columns import SLICE_ROWS, FrozenSlots
+from mainstay.state.backends.heap.lanes import rows_of
+from mainstay.state.backends.heap.span_lanes import GrownLane, said, span_lanes
 from mainstay.state.columns import word_of, words_as
 from mainstay.state.grouping import Grouper, words_of
 from mainstay.state.info import StateInfo
-from mainstay.state.operations import DELETE, PUT
+from mainstay.state.merge import one_for_each
+from mainstay.state.operations import APPEND, DELETE
 from mainstay.state.slots import Slots
 from mainstay.state.span_places import Places, SpanPlaces, Starts
 from mainstay.state.stored_key import StoredKey
@@ -50,7 +54,7 @@ class HeapSpans:
         self.parts: list[Accumulating] = [accumulating(each) for each in info.function]
         self._namespace = stored.namespace
         self._places = SpanPlaces(stored.key)
-        self._lanes = [Lane(part) for part in self.parts]
+        self._lanes = span_lanes(self.parts, info)
         self._changed = np.zeros(0, np.bool_)
         self._stored = np.zeros(0, np.bool_)
         """Of which places any file may hold the span."""
@@ -105,13 +109,13 @@ class HeapSpans:
             needed = places[places < len(frozen.pending)]
             needed = needed[frozen.pending[needed]]
             if len(needed):
-                frozen.saved.append((needed, self._all_of(needed)))
+                frozen.saved.append((needed, self._taken(needed)))
                 frozen.pending[needed] = False
 
-    def _all_of(self, places: Places) -> list[Column]:
-        """The numbers of keys and the starts, followed by what is kept."""
+    def _taken(self, places: Places) -> list[Column]:
+        """The numbers of keys and the starts, followed by what a segment needs of what is kept."""
         own: list[Column] = [(self._places.slots(places), None), (self.starts(places), None)]
-        return own + self.columns_at(places)
+        return own + [lane.take(places) for lane in self._lanes]
 
     def read(self, pair: Any) -> Any:
         """What is kept for a pair, as a row; None where nothing is."""
@@ -171,8 +175,9 @@ class HeapSpans:
             yield from tuple(part.encoded)
             while (columns := self._take(part)) is not None:
                 (slots, _), (starts, _), *kept = columns
-                ops = pa.array(np.full(len(slots), PUT, np.int8))
-                arrays = [self._pairs(slots, starts), ops, self._values(kept)]
+                ops, kept = said(self._lanes, kept)
+                values = rows_of(self._lanes, kept, self.info)
+                arrays = [self._pairs(slots, starts), ops, values]
                 # Before anything else can run: what was taken is nowhere else any more.
                 part.encoded.append(arrays)
                 yield arrays
@@ -182,7 +187,7 @@ class HeapSpans:
         places = frozen.next_pending()
         if places is not None:
             frozen.pending[places] = False
-            return self._all_of(places)
+            return self._taken(places)
         saved = frozen.next_saved()
         if saved is None and frozen in self._waiting:
             self._waiting.remove(frozen)
@@ -204,34 +209,48 @@ class HeapSpans:
 
     def apply(self, rows: pa.Table) -> None:
         """Apply stored rows in order, without making them changes again."""
-        pairs, value = self.stored.column(rows), rows.column("value").combine_chunks()
-        is_put = rows.column("op").to_numpy() == PUT
-        groups = self._grouper.group(pairs)
-        if groups.codes is not None:
-            last = np.empty(groups.count, np.int64)
-            last[groups.codes] = np.arange(len(pairs))
-            pairs, value = pairs.take(pa.array(last)), value.take(pa.array(last))
-            is_put = is_put[last]
+        rows = one_for_each(rows)
+        pairs, value = self.stored.column(rows), combined(rows.column("value"))
+        ops = rows.column("op").to_numpy()
         keys, namespaces = pairs.flatten()
         of_keys = self._grouper.group(keys)
         codes = np.arange(len(keys)) if of_keys.codes is None else of_keys.codes.copy()
         keys = keys.take(pa.array(of_keys.rows))
         starts = words_of(namespaces)
         places = self._places.find(keys, codes, starts)
-        # What is put is put anew, so that it does not matter what was there.
+        stays = ops != DELETE
+        columns = self._after(places, value, ops == APPEND)
+        # What stays is put anew, so that it does not matter what was there.
         there = places[places >= 0]
         self._stored[there] = False
         self.remove(there)
-        fields = zip(self.parts, value.flatten(), strict=True)
-        columns = [_some(part.from_arrow(field), is_put) for part, field in fields]
-        added = self.add(keys, codes[is_put], starts[is_put], columns)
+        columns = [_some(column, stays) for column in columns]
+        added = self.add(keys, codes[stays], starts[stays], columns)
         self._changed[added] = False
         self._stored[added] = True
+        for lane in self._lanes:
+            if isinstance(lane, GrownLane):
+                lane.are_stored(added)
+
+    def _after(self, places: Places, value: pa.Array, appended: Any) -> list[Column]:
+        """What stored rows come to: sets together with those that they are appended to."""
+        fields = zip(self.parts, value.flatten(), strict=True)
+        columns = [part.from_arrow(field) for part, field in fields]
+        known = np.flatnonzero(appended & (places >= 0))
+        if len(known):
+            kept = self.columns_at(places[known])
+            for lane, (values, _), old in zip(self._lanes, columns, kept, strict=True):
+                if isinstance(lane, GrownLane):
+                    values[known] = lane.part.merge(old, (values[known], None))[0]
+        return columns
 
     def mark_all_changed(self) -> None:
         """Make the next segment stand for everything."""
         self._deleted = []
-        self._changed[self.all()] = True
+        every = self.all()
+        self._changed[every] = True
+        for lane in self._lanes:
+            lane.store_again(every)
 
 
 def _some(column: Column, mask: Any) -> Column:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mainstay.state.backends.cached.shapes import TABLES
+from mainstay.state.backends.cached.tables import CachedColumns
 from mainstay.state.backends.contract import Place
 from mainstay.state.backends.rocksdb.timers import CachedTimers
 from mainstay.state.info import StateInfo
@@ -22,4 +23,7 @@ def _table(info: StateInfo, number: int, place: Place) -> Any:
     stored = StoredKey.of(place.key, info.namespace)
     if info.timer is not None:
         return CachedTimers(info, stored, number, place.max_parallelism, place.groups)
-    return TABLES[info.kind.shape](info, stored, number, place.max_parallelism)
+    table = TABLES[info.kind.shape](info, stored, number, place.max_parallelism)
+    if isinstance(table, CachedColumns):
+        table.append_sets()
+    return table

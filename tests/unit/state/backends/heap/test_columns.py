@@ -16,6 +16,7 @@ from mainstay.schema import to_schema
 from mainstay.state.accumulating import accumulating
 from mainstay.state.aggregates import Aggregate, aggregation_of
 from mainstay.state.backends.heap import columns as heap_columns
+from mainstay.state.backends.heap import lanes
 from mainstay.state.backends.heap.columns import HeapColumns
 from mainstay.state.operations import DELETE, PUT, columns_of
 from mainstay.state.stored_key import StoredKey
@@ -217,7 +218,7 @@ def test_freezing_copies_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(self: Any, slots: Any) -> Any:
         raise AssertionError("values were copied")
 
-    monkeypatch.setattr(heap_columns.Lane, "get", refuse)
+    monkeypatch.setattr(lanes.Lane, "get", refuse)
     (frozen,) = modelled.table.freeze()
     assert frozen.pending is changed
     assert np.count_nonzero(frozen.pending) == 1000
