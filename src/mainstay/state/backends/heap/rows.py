@@ -1,8 +1,8 @@
 """Rows by pane in the heap backend: batches by pane, and nothing for each key.
 
-What is appended goes to the end of its pane as a chunk. Chunks grow by joining, each at least twice
-as large as the one behind it, so a pane of any size has few, and a row is copied a few times at
-most. Freezing hands out the batches that were appended since the last cut, and which panes were
+What is appended goes to the end of its pane as a chunk. Chunks are joined when somebody looks for
+keys in a pane that has many, and otherwise only lest there be too many to hold. Several are joined
+at once, so a row is copied a few times at most. Freezing hands out the batches that were appended since the last cut, and which panes were
 dropped of which a frozen segment has rows.
 
 This is a hot file (benchmarks/interval_join.py).
@@ -31,6 +31,10 @@ SLICE_BYTES = 8 << 20
 MOST_ROWS = 1 << 22
 MOST_BYTES = 1 << 28
 """Rows and bytes beyond which chunks are not joined."""
+SEARCHED_CHUNKS = 8
+"""Chunks of a pane that are searched one by one."""
+MOST_CHUNKS = 128
+"""Chunks of a pane that nobody searches."""
 RESTORED_BYTES = 64 << 20
 """Stored rows that are gathered before they are put into panes."""
 _BEFORE = -1
@@ -89,7 +93,11 @@ class HeapRows:
     def chunks(self, pane: int, keys: pa.Array | None = None) -> Sequence[Chunk]:
         self._settle()
         found = self._panes.get(pane)
-        return () if found is None else found.chunks
+        if found is None:
+            return ()
+        if keys is not None:
+            self._tidy(found, SEARCHED_CHUNKS)
+        return found.chunks
 
     def append_rows(
         self, keys: pa.Array, rows: pa.RecordBatch, pane: int, note: Any = None
@@ -144,16 +152,32 @@ class HeapRows:
     def _add(self, pane: _Pane, chunk: Chunk) -> None:
         pane.chunks.append(chunk)
         pane.count += len(chunk)
-        while len(pane.chunks) > 1 and _may_join(*pane.chunks[-2:]):
-            self._join_last(pane)
+        self._tidy(pane, MOST_CHUNKS)
 
-    def _join_last(self, pane: _Pane) -> None:
-        newer, older = pane.chunks.pop(), pane.chunks.pop()
-        keys = pa.concat_arrays([older.keys, newer.keys])
-        joined = Chunk(keys, pa.concat_batches([older.rows, newer.rows]))
+    def _tidy(self, pane: _Pane, most: int) -> None:
+        """Join the last chunks if there are more than ``most``: half as many at least, and those
+        before them as far as they are no larger than all behind them."""
+        if len(pane.chunks) <= most:
+            return
+        rows = size = joined = 0
+        for chunk in reversed(pane.chunks):
+            size += chunk.rows.nbytes
+            is_large = len(chunk) > rows and joined >= most // 2
+            if is_large or rows + len(chunk) > MOST_ROWS or size > MOST_BYTES:
+                break
+            rows += len(chunk)
+            joined += 1
+        self._join_last(pane, joined)
+
+    def _join_last(self, pane: _Pane, count: int) -> None:
+        if count < 2:
+            return
+        old = pane.chunks[-count:]
+        keys = pa.concat_arrays([chunk.keys for chunk in old])
+        joined = Chunk(keys, pa.concat_batches([chunk.rows for chunk in old]))
         if self.on_joined is not None:
-            self.on_joined(older, newer, joined)
-        pane.chunks.append(joined)
+            self.on_joined(old, joined)
+        pane.chunks[-count:] = [joined]
 
     # ------------------------------------------------------------ looking from outside
 
@@ -304,8 +328,7 @@ class HeapRows:
 
     def _only_chunk(self, pane: _Pane) -> Chunk:
         """All rows of a pane as one chunk."""
-        while len(pane.chunks) > 1:
-            self._join_last(pane)
+        self._join_last(pane, len(pane.chunks))
         return pane.chunks[0]
 
     def _keep(self, number: int, kept: np.ndarray) -> None:
@@ -317,13 +340,6 @@ class HeapRows:
         (chunk,) = pane.chunks
         pane.chunks = [Chunk(chunk.keys.filter(mask), chunk.rows.filter(mask))]
         pane.count = len(pane.chunks[0])
-
-
-def _may_join(older: Chunk, newer: Chunk) -> bool:
-    rows = len(older) + len(newer)
-    if len(older) >= 2 * len(newer) or rows > MOST_ROWS:
-        return False
-    return bool(older.rows.nbytes + newer.rows.nbytes <= MOST_BYTES)
 
 
 def _numbers(column: pa.Array) -> np.ndarray:
