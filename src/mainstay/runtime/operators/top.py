@@ -15,7 +15,7 @@ import pyarrow as pa
 from mainstay.runtime.operators.base import OperatorContext
 from mainstay.runtime.operators.keeping import Keeping, KeyedRows, Rows
 from mainstay.runtime.spec import KeySpec
-from mainstay.state.ordering import By, places, places_of_both
+from mainstay.state.ordering import By, are_before, in_order
 
 TOP, WORST = "top", "worst"
 
@@ -56,9 +56,12 @@ class Top(Keeping):
         if worst.null_count == len(worst):
             return np.arange(batch.num_rows)
         kept = worst.flatten() if len(self._by) > 1 else [worst]
-        new, bound = places_of_both([batch.column(b.column) for b in self._by], kept, self._by)
-        has_few = worst.is_null().to_numpy(zero_copy_only=False)[rows.codes]
-        found: Rows = np.flatnonzero(has_few | (new < bound[rows.codes]))
+        is_better = worst.is_null().to_numpy(zero_copy_only=False)[rows.codes]
+        bounded = np.flatnonzero(~is_better)
+        asked, codes = pa.array(bounded), pa.array(rows.codes[bounded])
+        new = [batch.column(by.column).take(asked) for by in self._by]
+        is_better[bounded] = are_before(new, [column.take(codes) for column in kept], self._by)
+        found: Rows = np.flatnonzero(is_better)
         return found
 
     def _enter(self, batch: pa.RecordBatch) -> None:
@@ -83,7 +86,7 @@ class Top(Keeping):
         What is kept comes before what is new, and so do equal values: those that came first.
         """
         by = [rows.field(each.column) for each in self._by]
-        order = np.lexsort((places(by, self._by), codes))
+        order = in_order(by, self._by, codes)
         starts = np.searchsorted(codes[order], np.arange(int(codes.max()) + 1))
         place = np.arange(len(order)) - starts[codes[order]]
         is_first = place < self._n
