@@ -15,9 +15,7 @@ import pyarrow as pa
 Numbers = npt.NDArray[np.int64]
 
 MOST_CHUNKS = 8
-"""More are put together."""
-AT_ONCE = 4
-"""How many at least."""
+"""More are put together, as far as they are of a size."""
 MOST_BYTES = 1 << 28
 """Beyond this chunks are not put together."""
 FEW = 1 << 10
@@ -113,24 +111,12 @@ class ChunkedValues:
 
     def _tidy(self) -> None:
         self._chunks = [chunk for chunk in self._chunks if chunk.counting]
-        old = [chunk for chunk in self._chunks if chunk.is_sparse]
-        if len(self._chunks) - len(old) > MOST_CHUNKS:
-            old += self._last_ones([chunk for chunk in self._chunks if not chunk.is_sparse])
-        if old:
-            self._join(old)
-
-    def _last_ones(self, chunks: list[_Chunk]) -> list[_Chunk]:
-        """The last chunks, as far as each is no larger than those behind it together."""
-        taken: list[_Chunk] = []
-        rows = size = 0
-        for chunk in reversed(chunks):
-            size += chunk.size_bytes
-            is_large = chunk.counting > rows and len(taken) >= AT_ONCE
-            if is_large or size > MOST_BYTES:
-                break
-            rows += chunk.counting
-            taken.append(chunk)
-        return taken[::-1] if len(taken) > 1 else []
+        if len(self._chunks) > MOST_CHUNKS:
+            for run in _runs(self._chunks):
+                if len(run) > 1:
+                    self._join(run)
+        if sparse := [chunk for chunk in self._chunks if chunk.is_sparse]:
+            self._join(sparse)
 
     def _join(self, old: list[_Chunk]) -> None:
         """Put what counts of some chunks behind all others."""
@@ -138,3 +124,16 @@ class ChunkedValues:
         self._chunks = [chunk for chunk in self._chunks if chunk not in old]
         slots, values = zip(*found, strict=True)
         self._append(np.concatenate(slots), pa.concat_arrays(values))
+
+
+def _runs(chunks: list[_Chunk]) -> list[list[_Chunk]]:
+    """What is to be put together, so that each is at least twice as large as the next smaller."""
+    runs: list[tuple[list[_Chunk], int, int]] = []
+    for chunk in sorted(chunks, key=lambda chunk: -chunk.counting):
+        runs.append(([chunk], chunk.counting, chunk.size_bytes))
+        while len(runs) > 1:
+            (larger, many, large), (smaller, few, small) = runs[-2:]
+            if many >= 2 * few or large + small > MOST_BYTES:
+                break
+            runs[-2:] = [(larger + smaller, many + few, large + small)]
+    return [run for run, _, _ in runs]

@@ -1,9 +1,9 @@
 """Rows by pane in the heap backend: batches by pane, and nothing for each key.
 
 What is appended goes to the end of its pane as a chunk. Chunks are joined when somebody looks for
-keys in a pane that has many, and otherwise only lest there be too many to hold. Several are joined
-at once, so a row is copied a few times at most. Freezing hands out the batches that were appended since the last cut, and which panes were
-dropped of which a frozen segment has rows.
+keys in a pane that has many, and otherwise only lest there be too many to hold: as many at once as
+it takes, so that a row is copied a few times at most. Freezing hands out the batches that were
+appended since the last cut, and which panes were dropped of which a frozen segment has rows.
 
 This is a hot file (benchmarks/interval_join.py).
 """
@@ -11,7 +11,7 @@ This is a hot file (benchmarks/interval_join.py).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -66,6 +66,22 @@ class _Pane:
         self.stored = 0
         self.is_put = False
         """Whether only the last row of each key counts."""
+
+
+class _Run(NamedTuple):
+    """Chunks that are to become one, with their rows and bytes."""
+
+    chunks: list[Chunk]
+    rows: int
+    size_bytes: int
+
+    def may_join(self, newer: _Run) -> bool:
+        is_small = self.rows < 2 * newer.rows and self.rows + newer.rows <= MOST_ROWS
+        return is_small and self.size_bytes + newer.size_bytes <= MOST_BYTES
+
+    def joined(self, newer: _Run) -> _Run:
+        size_bytes = self.size_bytes + newer.size_bytes
+        return _Run([*self.chunks, *newer.chunks], self.rows + newer.rows, size_bytes)
 
 
 class HeapRows:
@@ -155,29 +171,26 @@ class HeapRows:
         self._tidy(pane, MOST_CHUNKS)
 
     def _tidy(self, pane: _Pane, most: int) -> None:
-        """Join the last chunks if there are more than ``most``: half as many at least, and those
-        before them as far as they are no larger than all behind them."""
+        """Join chunks if there are more than ``most``, so that each is at least twice as large as
+        the one behind it."""
         if len(pane.chunks) <= most:
             return
-        rows = size = joined = 0
-        for chunk in reversed(pane.chunks):
-            size += chunk.rows.nbytes
-            is_large = len(chunk) > rows and joined >= most // 2
-            if is_large or rows + len(chunk) > MOST_ROWS or size > MOST_BYTES:
-                break
-            rows += len(chunk)
-            joined += 1
-        self._join_last(pane, joined)
+        runs: list[_Run] = []
+        for chunk in pane.chunks:
+            runs.append(_Run([chunk], len(chunk), chunk.rows.nbytes))
+            while len(runs) > 1 and runs[-2].may_join(runs[-1]):
+                last = runs.pop()
+                runs[-1] = runs[-1].joined(last)
+        pane.chunks = [self._joined(run.chunks) for run in runs]
 
-    def _join_last(self, pane: _Pane, count: int) -> None:
-        if count < 2:
-            return
-        old = pane.chunks[-count:]
+    def _joined(self, old: list[Chunk]) -> Chunk:
+        if len(old) == 1:
+            return old[0]
         keys = pa.concat_arrays([chunk.keys for chunk in old])
         joined = Chunk(keys, pa.concat_batches([chunk.rows for chunk in old]))
         if self.on_joined is not None:
             self.on_joined(old, joined)
-        pane.chunks[-count:] = [joined]
+        return joined
 
     # ------------------------------------------------------------ looking from outside
 
@@ -328,7 +341,7 @@ class HeapRows:
 
     def _only_chunk(self, pane: _Pane) -> Chunk:
         """All rows of a pane as one chunk."""
-        self._join_last(pane, len(pane.chunks))
+        pane.chunks = [self._joined(pane.chunks)]
         return pane.chunks[0]
 
     def _keep(self, number: int, kept: np.ndarray) -> None:
