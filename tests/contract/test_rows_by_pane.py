@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -195,18 +196,19 @@ def test_notes_of_joined_chunks_are_asked_for(open_backend: OpenBackend) -> None
     backend = open_backend(states())
     rows = backend.states.rows
 
-    def joined(older: Chunk, newer: Chunk, both: Chunk) -> None:
-        both.note = (older.note or len(older)) + (newer.note or len(newer))
+    def joined(old: Sequence[Chunk], joined: Chunk) -> None:
+        joined.note = sum(chunk.note or len(chunk) for chunk in old)
 
     rows.on_joined(joined)
-    for number in range(32):
+    for number in range(40):
         add(rows, 1, ("a", number, "x"))
-        for chunk in rows.chunks(1):
+        for chunk in rows.chunks(1, keys_of("a") if number % 3 == 0 else None):
             chunk.note = len(chunk) if chunk.note is None else chunk.note
             assert chunk.note == len(chunk)
-    chunks = rows.chunks(1)
-    assert sum(map(len, chunks)) == 32
-    assert len(chunks) <= 6
+    chunks = rows.chunks(1, keys_of("a"))
+    times = [at for chunk in chunks for at in chunk.rows.column("at").to_pylist()]
+    assert times == list(range(40))
+    assert len(chunks) <= 8
 
 
 @pytest.mark.parametrize(

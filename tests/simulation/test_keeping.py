@@ -64,7 +64,7 @@ def a_key_is_not_remembered() -> Iterator[None]:
             "Seen",
             (),
             {
-                "get_many": lambda _, keys: [True if key in seen else None for key in keys],
+                "column": lambda _, keys: pa.array([key in seen or None for key in keys]),
                 "put_many": lambda _, keys, values: seen.update(keys),
             },
         )()
@@ -91,9 +91,9 @@ def a_batch_is_compared_with_what_is_kept_only() -> Iterator[None]:
     def process(self: Any, batch: Any, port: int) -> None:
         keys = self.reader.column(batch)
         best = self.grouped(keys).first()
-        distinct = self.distinct(keys, best)
+        distinct = keys.take(pa.array(best))
         is_newer = self.is_newer(distinct, batch.column(self._by).take(best))
-        self.remember(newest.some(distinct, is_newer), batch, best[is_newer])
+        self.remember(distinct.filter(pa.array(is_newer)), batch, best[is_newer])
         self.emit(batch, best[is_newer])
 
     with patch.object(newest.KeepNewest, "process", process):
@@ -118,8 +118,8 @@ def a_board_begins_anew_with_each_batch() -> Iterator[None]:
 
     def enter(self: Any, batch: Any) -> None:
         keys = self.reader.column(batch)
-        distinct = self.distinct(keys, self.grouped(keys).first())
-        self._top.put_many(distinct, [None] * len(distinct))
+        distinct = keys.take(pa.array(self.grouped(keys).first()))
+        self._top.put_many(distinct, pa.nulls(len(distinct), self._top.info.value.arrow))
         right(self, batch)
 
     with patch.object(top.Top, "_enter", enter):

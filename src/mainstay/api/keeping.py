@@ -27,7 +27,7 @@ from mainstay.runtime.spec import SideSpec
 from mainstay.schema import format_type
 from mainstay.spelling import did_you_mean
 from mainstay.state.info import StateInfo
-from mainstay.state.kinds import VALUE
+from mainstay.state.kinds import VALUE, VALUE_COLUMN
 from mainstay.state.ttl import Ttl
 from mainstay.state.values import ValueType
 
@@ -60,7 +60,7 @@ def deduplicated(
     node = nodes.Deduplicate(stream.key, keep, ordered, time, within_us)
     found = _remembered(node, stream.schema)
     if within is not None and time is None:
-        found = tuple(replace(info, ttl=Ttl(within)) for info in found)
+        found = tuple(replace(info, kind=VALUE, ttl=Ttl(within)) for info in found)
     states = asked_about(found, where, queryable=queryable)
     if time is None:
         return stream._keyed("deduplicate", node, stream.schema, states, settings)
@@ -129,16 +129,18 @@ def _remembered(node: nodes.Deduplicate, schema: pa.Schema) -> tuple[StateInfo, 
     """The keyed states of a deduplication."""
     states = []
     if node.keep == "first" and node.time is None:
-        states.append(_value(SEEN, pa.bool_()))
+        states.append(_column(SEEN, pa.bool_()))
     if node.by is not None:
-        states.append(_value(NEWEST, schema.field(node.by).type))
-    if node.time is not None:
-        states.append(_value(SEEN_US, pa.int64()))
-    return tuple(states)
+        states.append(_column(NEWEST, schema.field(node.by).type))
+    if node.time is None:
+        return tuple(states)
+    # What goes by event time is forgotten key by key.
+    states.append(_column(SEEN_US, pa.int64()))
+    return tuple(replace(info, kind=VALUE) for info in states)
 
 
-def _value(name: str, arrow: pa.DataType) -> StateInfo:
-    return StateInfo(name, VALUE, ValueType.of(arrow))
+def _column(name: str, arrow: pa.DataType) -> StateInfo:
+    return StateInfo(name, VALUE_COLUMN, ValueType.of(arrow))
 
 
 def top_of(
@@ -167,7 +169,7 @@ def top_of(
     row = pa.struct(list(stream.schema))
     by_fields = [stream.schema.field(each.column).with_nullable(True) for each in order]
     bound = by_fields[0].type if len(order) == 1 else pa.struct(by_fields)
-    found = (_value(TOP, pa.list_(row)), _value(WORST, bound))
+    found = (_column(TOP, pa.list_(row)), _column(WORST, bound))
     states = asked_about(found, where, queryable=queryable)
     node = nodes.Top(stream.key, n, order)
     return stream._keyed("top", node, schema, states, settings)

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from mainstay.state.aggregates import Accumulator
 from mainstay.state.grouping import Groups
-from mainstay.state.ordering import places, places_of_both
+from mainstay.state.ordering import are_before, in_order
 from mainstay.state.packing import Packing, side_by_side, struct_of
 from mainstay.state.partials import Accumulating, Column, numbers_of
 
@@ -116,7 +116,7 @@ class BestBySeveral(BestBy):
     def _picked(self, by: pa.Array, codes: Rows, groups: Groups) -> pa.Array:
         rows = np.flatnonzero(by.is_valid().to_numpy(zero_copy_only=False))
         columns = by.take(pa.array(rows)).flatten()
-        order = np.argsort(places(columns, self.accumulator.order), kind="stable")
+        order = in_order(columns, self.accumulator.order)
         # Backwards: the last one that is assigned is the best, and of equal ones the earliest.
         rows = rows[order[::-1]]
         picked = np.full(groups.count, -1, np.int64)
@@ -125,9 +125,7 @@ class BestBySeveral(BestBy):
 
     def _is_better(self, given: Any, kept: Any) -> npt.NDArray[np.bool_]:
         given_by, kept_by = (self._by.get(each).flatten() for each in (given, kept))
-        new, old = places_of_both(given_by, kept_by, self.accumulator.order)
-        better: npt.NDArray[np.bool_] = new < old
-        return better
+        return are_before(given_by, kept_by, self.accumulator.order)
 
 
 def _are_best(values: Any, codes: Rows, count: int, is_max: bool) -> npt.NDArray[np.bool_]:

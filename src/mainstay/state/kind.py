@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     from mainstay.state.info import StateInfo
 
-Shape = Literal["value", "list", "map", "columns", "rows", "spans", "units"]
-"""What is kept: a value, a list, a map or a row of accumulators for a key; rows for a key and a
-pane; rows of accumulators for the spans of a key; the units of a subtask."""
+Shape = Literal["value", "column", "list", "map", "columns", "rows", "spans", "units"]
+"""What is kept: a value, a list, a map or a row of accumulators for a key; a value that is read and
+written by the column; rows for a key and a pane; rows of accumulators for the spans of a key; the
+units of a subtask."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,8 @@ class StateKind:
     @property
     def stored_as(self) -> str:
         """What its rows in files are (see ``operations``): those of values, lists or maps."""
-        return {"columns": "value", "rows": "list", "spans": "value"}.get(self.shape, self.shape)
+        stored = {"column": "value", "columns": "value", "rows": "list", "spans": "value"}
+        return stored.get(self.shape, self.shape)
 
     def may_become(self, other: StateKind) -> bool:
         """Whether what was stored as this kind may be declared as another."""

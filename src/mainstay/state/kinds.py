@@ -18,11 +18,14 @@ from mainstay.state.rows import RowsHandle
 from mainstay.state.spans import SpansHandle
 from mainstay.state.timer_handles import TimerHandle, TimersHandle
 from mainstay.state.ttl_tables import TtlLists, TtlMaps, TtlValues
+from mainstay.state.value_columns import column_handle
 
 ONE_VALUE = "one value"
 """The family of kinds that keep one value: what differs is how a function changes it."""
 
 VALUE = StateKind("value", "value", ValueHandle, given_value, TtlValues, ONE_VALUE)
+VALUE_COLUMN = StateKind(VALUE.name, "column", column_handle, given_value, family=ONE_VALUE)
+"""A value state, for an operator that works on columns. Nobody else can tell the two apart."""
 REDUCING = StateKind("reducing", "value", ReducingHandle, given_value, TtlValues, ONE_VALUE)
 AGGREGATING = StateKind(
     "aggregating", "value", AggregatingHandle, given_result, TtlValues, ONE_VALUE

@@ -28,7 +28,7 @@ class Chunk:
     """Rows of one pane with their keys, in the order in which they came.
 
     ``note`` is the operator's: what it has worked out of these rows and wants to find again. A
-    table that joins two chunks asks it for the note of both (``RowsHandle.on_joined``).
+    table that joins chunks asks it for the note of all (``RowsHandle.on_joined``).
     """
 
     __slots__ = ("keys", "note", "rows")
@@ -42,8 +42,8 @@ class Chunk:
         return len(self.keys)
 
 
-Joined = Callable[[Chunk, Chunk, Chunk], None]
-"""Hears that two chunks, the older one first, became a third, which has no note yet."""
+Joined = Callable[[Sequence[Chunk], Chunk], None]
+"""Hears that some chunks, the oldest first, became one, which has no note yet."""
 
 
 class RowsTable(Protocol):

@@ -32,10 +32,12 @@ _NAMESPACE_BITS = 31
 """A slot is a number of 32 bits with a sign, so a pair of them is one of 64."""
 
 
-def slots_for(key: ValueType) -> WordSlots | ObjectSlots | PairSlots:
+def slots_for(key: ValueType) -> WordSlots | ObjectSlots | PairSlots | StructSlots:
     """The slots of keys of a type."""
     if isinstance(key, PairType):
         return PairSlots(key)
+    if pa.types.is_struct(key.arrow) and key.arrow.num_fields > 1:
+        return StructSlots(key)
     return WordSlots(key) if is_word(key.arrow) else ObjectSlots(key)
 
 
@@ -92,21 +94,68 @@ class PairSlots:
     def of(self, pairs: pa.Array) -> Slots:
         """The slots of distinct pairs; a new one gets the next slot."""
         parts = zip(self._parts, pairs.flatten(), strict=True)
-        key, namespace = (self._slots_of(slots, column) for slots, column in parts)
+        key, namespace = (slots_in(slots, column, self._grouper) for slots, column in parts)
         return self._pairs.of(pa.array(key << _NAMESPACE_BITS | namespace))
-
-    def _slots_of(self, slots: Any, column: pa.Array) -> Slots:
-        """The slots of the keys or the namespaces of pairs, which come again in other pairs."""
-        groups = self._grouper.group(column)
-        if groups.codes is None:
-            return cast(Slots, slots.of(column))
-        return cast(Slots, slots.of(column.take(pa.array(groups.rows)))[groups.codes])
 
     def keys(self, slots: Slots) -> pa.Array:
         words = words_of(self._pairs.keys(slots))
         numbers = (words >> _NAMESPACE_BITS, words & ((1 << _NAMESPACE_BITS) - 1))
         arrays = [part.keys(each) for part, each in zip(self._parts, numbers, strict=True)]
         return pa.StructArray.from_arrays(arrays, fields=self._fields)
+
+
+class StructSlots:
+    """Slots of keys of several fields: the values of each field have slots, and so have the pairs
+    of the first two, of those pairs and the third, and so on."""
+
+    def __init__(self, key: ValueType) -> None:
+        self._fields = list(key.arrow)
+        self._parts = [slots_for(ValueType.of(field.type)) for field in self._fields]
+        self._pairs = [WordSlots(ValueType.of("long")) for _ in self._fields[1:]]
+        self._grouper = Grouper()
+
+    def __len__(self) -> int:
+        return len(self._pairs[-1])
+
+    def find(self, key: Any) -> int | None:
+        """The slot of one key in its kept form."""
+        if key is None:
+            return self._pairs[-1].find(None)
+        first, *others = (part.find(kept) for part, kept in zip(self._parts, key, strict=True))
+        for pairs, other in zip(self._pairs, others, strict=True):
+            if first is None or other is None:
+                return None
+            first = pairs.find(first << _NAMESPACE_BITS | other)
+        return first
+
+    def of(self, keys: pa.Array) -> Slots:
+        """The slots of distinct keys; a new one gets the next slot."""
+        parts = zip(self._parts, keys.flatten(), strict=True)
+        first, *others = (slots_in(slots, column, self._grouper) for slots, column in parts)
+        for pairs, other in zip(self._pairs[:-1], others[:-1], strict=True):
+            words = pa.array(first << _NAMESPACE_BITS | other)
+            first = slots_in(pairs, words, self._grouper)
+        mask = keys.is_null().to_numpy(zero_copy_only=False) if keys.null_count else None
+        return self._pairs[-1].of(pa.array(first << _NAMESPACE_BITS | others[-1], mask=mask))
+
+    def keys(self, slots: Slots) -> pa.Array:
+        whole, arrays = self._pairs[-1].keys(slots), []
+        for pairs, part in zip(reversed(self._pairs), reversed(self._parts), strict=False):
+            # Null where all of the key is: that has no fields.
+            words = words_of(pairs.keys(slots).fill_null(0))
+            slots = words >> _NAMESPACE_BITS
+            arrays.append(part.keys(words & ((1 << _NAMESPACE_BITS) - 1)))
+        arrays = [self._parts[0].keys(slots), *reversed(arrays)]
+        mask = whole.is_null() if whole.null_count else None
+        return pa.StructArray.from_arrays(arrays, fields=self._fields, mask=mask)
+
+
+def slots_in(slots: Any, column: pa.Array, grouper: Grouper) -> Slots:
+    """The slots of a column in which values come again."""
+    groups = grouper.group(column)
+    if groups.codes is None:
+        return cast(Slots, slots.of(column))
+    return cast(Slots, slots.of(column.take(pa.array(groups.rows)))[groups.codes])
 
 
 class WordSlots:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mainstay.state import slots as slots_module
-from mainstay.state.slots import ObjectSlots, WordSlots, slots_for
+from mainstay.state.slots import ObjectSlots, StructSlots, WordSlots, slots_for
 from mainstay.state.values import ValueType
 
 LONGS = st.one_of(
@@ -130,3 +130,34 @@ def test_keys_come_back_in_their_own_type(ddl: str) -> None:
     column = keys.cast(key.arrow)
     assert slots.of(column).tolist() in ([0, 1, 2], [0, 2, 1])
     assert slots.keys(slots.of(column)).equals(column)
+
+
+FIELDS = st.tuples(LONGS, st.sampled_from([None, "a", "b", "c"]), st.integers(-2, 2))
+STRUCTS = st.one_of(st.none(), FIELDS)
+
+
+@given(st.lists(st.lists(STRUCTS, max_size=40), max_size=10))
+def test_slots_of_several_fields_are_those_of_a_dictionary(batches: list[list[Any]]) -> None:
+    key = ValueType.of("struct<a:long,b:string,c:int>")
+    slots = slots_for(key)
+    assert isinstance(slots, StructSlots)
+    model: dict[Any, int] = {}
+    for batch in batches:
+        keys = list(dict.fromkeys(batch))
+        for each, slot in zip(keys, slots.of(key.to_array(keys)).tolist(), strict=True):
+            assert model.setdefault(each, slot) == slot
+        assert sorted(model.values()) == list(range(len(slots)))
+    numbers = np.array(list(model.values()), np.int64)
+    assert key.from_array(slots.keys(numbers)) == list(model)
+    for each, slot in model.items():
+        assert slots.find(each) == slot
+    assert slots.find((7, "never", 7)) is None
+
+
+def test_zeros_and_nans_are_one_key_within_structs() -> None:
+    key = ValueType.of("struct<x:double,y:long>")
+    rows = [{"x": 0.0, "y": 1}, {"x": float("nan"), "y": 1}]
+    same = [{"x": -0.0, "y": 1}, {"x": -float("nan"), "y": 1}]
+    slots = slots_for(key)
+    assert slots.of(pa.array(rows, key.arrow)).tolist() == [0, 1]
+    assert slots.of(pa.array(same, key.arrow)).tolist() == [0, 1]

@@ -19,7 +19,7 @@ from mainstay.runtime.messages import Epoch, TimeMark
 from mainstay.runtime.operators.base import OperatorContext
 from mainstay.runtime.operators.fired import FiredTimes
 from mainstay.runtime.operators.forgetting import Forgetting
-from mainstay.runtime.operators.keeping import Keeping, KeyedRows, Rows, some, times_of
+from mainstay.runtime.operators.keeping import Keeping, KeyedRows, Rows, times_of
 from mainstay.runtime.side_names import LATE
 from mainstay.runtime.spec import KeySpec
 
@@ -38,14 +38,13 @@ class KeepFirst(Keeping):
     def take(self, batch: pa.RecordBatch) -> None:
         keys = self.reader.column(batch)
         first = self.grouped(keys).first()
-        distinct = self.distinct(keys, first)
-        found = self._seen.get_many(distinct)
-        is_new = np.fromiter((kept is None for kept in found), bool, len(found))
-        if not is_new.any():
+        distinct = keys.take(pa.array(first))
+        is_new = self._seen.column(distinct).is_null()
+        new = distinct.filter(is_new)
+        if not len(new):
             return
-        new = some(distinct, is_new)
-        self._seen.put_many(new, [True] * len(new))
-        self.emit(batch, first[is_new])
+        self._seen.put_many(new, pa.array(np.ones(len(new), np.bool_)))
+        self.emit(batch, first[is_new.to_numpy(zero_copy_only=False)])
 
 
 class KeepFirstWithin(Keeping):
@@ -70,10 +69,10 @@ class KeepFirstWithin(Keeping):
             return
         keys, times = self.reader.column(batch), times_of(batch.column(self._time))
         rows = self.grouped(keys)
-        distinct = self.distinct(keys, rows.first())
+        distinct = keys.take(pa.array(rows.first()))
         seen = np.array(self._seen.get_many(distinct, LONG_AGO), np.int64)
         emitted, is_changed = self._fresh(times, rows, seen)
-        self._seen.put_many(some(distinct, is_changed), seen[is_changed].tolist())
+        self._seen.put_many(distinct.filter(pa.array(is_changed)), seen[is_changed].tolist())
         self.emit(batch, np.flatnonzero(emitted))
 
     def _fresh(

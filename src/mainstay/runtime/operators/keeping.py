@@ -6,7 +6,6 @@ is left the state is asked once, for all keys together, and written only where i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,8 +18,6 @@ from mainstay.runtime.operators.keyed import KeyReader
 from mainstay.runtime.spec import KeySpec
 from mainstay.state.backends.contract import Work
 from mainstay.state.grouping import Grouper, words_of
-from mainstay.state.keyed import ValueHandle
-from mainstay.state.values import Keys
 
 Rows = npt.NDArray[np.int64]
 
@@ -59,29 +56,20 @@ class Keeping(GatheringOperator):
         assert self.context.keyed is not None
         return self.context.keyed.read_ahead(self.reader.keys(batch))
 
-    def state(self, name: str) -> ValueHandle:
+    def state(self, name: str) -> Any:
+        """The handle of a state, which takes and gives columns."""
         assert self.context.keyed is not None
-        found: ValueHandle = self.context.keyed.handles[name]
-        return found
+        return self.context.keyed.handles[name]
 
     def grouped(self, keys: pa.Array) -> KeyedRows:
         groups = self._grouper.group(keys)
         codes = groups.codes
         return KeyedRows(np.arange(len(keys)) if codes is None else codes, groups.count)
 
-    def distinct(self, keys: pa.Array, rows: Rows) -> Keys:
-        """The keys of some rows, in the form that is kept."""
-        return Keys(self._key.type.from_array(keys.take(pa.array(rows))))
-
     def emit(self, batch: pa.RecordBatch, rows: Rows) -> None:
         """Emit some rows in the order in which they came."""
         if len(rows):
             self.out(self.reader.visible(batch.take(pa.array(np.sort(rows)))))
-
-
-def some(keys: Sequence[Any], chosen: npt.NDArray[np.bool_]) -> Keys:
-    """The keys that are chosen."""
-    return Keys(key for key, is_chosen in zip(keys, chosen.tolist(), strict=True) if is_chosen)
 
 
 def times_of(column: pa.Array) -> Rows:

@@ -19,10 +19,9 @@ from mainstay.runtime.operators.base import OperatorContext
 from mainstay.runtime.operators.fired import FiredTimes
 from mainstay.runtime.operators.first import LONG_AGO, SEEN_US, on_time
 from mainstay.runtime.operators.forgetting import Forgetting
-from mainstay.runtime.operators.keeping import Keeping, Rows, some, times_of
+from mainstay.runtime.operators.keeping import Keeping, Rows, times_of
 from mainstay.runtime.spec import KeySpec
 from mainstay.state.ordering import ranks, ranks_of_both
-from mainstay.state.values import Keys
 
 NEWEST = "newest"
 
@@ -51,22 +50,22 @@ class KeepNewest(Keeping):
         order = np.argsort(ranks(by), kind="stable")
         best = np.empty(rows.count, np.int64)
         best[rows.codes[order]] = order
-        distinct = self.distinct(keys, best)
+        distinct = keys.take(pa.array(best))
         is_newer = self.is_newer(distinct, by.take(pa.array(best)))
-        is_newer |= self.is_forgotten(distinct, keys.take(pa.array(best)))
-        self.remember(some(distinct, is_newer), batch, best[is_newer])
+        is_newer |= self.is_forgotten(distinct)
+        self.remember(distinct.filter(pa.array(is_newer)), batch, best[is_newer])
         self.emit(batch, best[is_newer])
 
-    def is_newer(self, keys: Keys, values: pa.Array) -> npt.NDArray[np.bool_]:
+    def is_newer(self, keys: pa.Array, values: pa.Array) -> npt.NDArray[np.bool_]:
         """Which values are at least as new as what is kept, if anything is."""
         new, kept = ranks_of_both(values, self._newest.column(keys))
         return new >= kept
 
-    def is_forgotten(self, keys: Keys, column: pa.Array) -> npt.NDArray[np.bool_]:
+    def is_forgotten(self, keys: pa.Array) -> npt.NDArray[np.bool_]:
         """Of which keys what is kept counts no more."""
         return np.zeros(len(keys), bool)
 
-    def remember(self, keys: Keys, batch: pa.RecordBatch, rows: Rows) -> None:
+    def remember(self, keys: pa.Array, batch: pa.RecordBatch, rows: Rows) -> None:
         """The newest row of each of some keys. One whose order is null is older than any other."""
         self._newest.put_many(keys, batch.column(self._by).take(pa.array(rows)))
 
@@ -92,15 +91,15 @@ class KeepNewestWithin(KeepNewest):
         if batch.num_rows:
             super().take(batch)
 
-    def is_forgotten(self, keys: Keys, column: pa.Array) -> npt.NDArray[np.bool_]:
-        return self._seen_of(keys) + self._within_us <= self._fired.of(column)
+    def is_forgotten(self, keys: pa.Array) -> npt.NDArray[np.bool_]:
+        return self._seen_of(keys) + self._within_us <= self._fired.of(keys)
 
-    def remember(self, keys: Keys, batch: pa.RecordBatch, rows: Rows) -> None:
+    def remember(self, keys: pa.Array, batch: pa.RecordBatch, rows: Rows) -> None:
         super().remember(keys, batch, rows)
         times = times_of(batch.column(self._time))[rows]
         self._seen.put_many(keys, np.maximum(times, self._seen_of(keys)).tolist())
 
-    def _seen_of(self, keys: Keys) -> Rows:
+    def _seen_of(self, keys: pa.Array) -> Rows:
         return np.array(self._seen.get_many(keys, LONG_AGO), np.int64)
 
     def on_watermark(self, watermark: TimeMark) -> Iterator[None]:

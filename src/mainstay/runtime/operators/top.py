@@ -15,8 +15,7 @@ import pyarrow as pa
 from mainstay.runtime.operators.base import OperatorContext
 from mainstay.runtime.operators.keeping import Keeping, KeyedRows, Rows
 from mainstay.runtime.spec import KeySpec
-from mainstay.state.ordering import By, places, places_of_both
-from mainstay.state.values import Keys
+from mainstay.state.ordering import By, are_before, in_order
 
 TOP, WORST = "top", "worst"
 
@@ -47,19 +46,22 @@ class Top(Keeping):
         rows = self.grouped(keys)
         if not rows.count:
             return
-        better = self._better(batch, self.distinct(keys, rows.first()), rows)
+        better = self._better(batch, keys.take(pa.array(rows.first())), rows)
         if len(better):
             self._enter(batch.take(pa.array(better)))
 
-    def _better(self, batch: pa.RecordBatch, keys: Keys, rows: KeyedRows) -> Rows:
+    def _better(self, batch: pa.RecordBatch, keys: pa.Array, rows: KeyedRows) -> Rows:
         """The rows that come before the last of their key, or whose key has too few."""
         worst = self._worst.column(keys)
         if worst.null_count == len(worst):
             return np.arange(batch.num_rows)
         kept = worst.flatten() if len(self._by) > 1 else [worst]
-        new, bound = places_of_both([batch.column(b.column) for b in self._by], kept, self._by)
-        has_few = worst.is_null().to_numpy(zero_copy_only=False)[rows.codes]
-        found: Rows = np.flatnonzero(has_few | (new < bound[rows.codes]))
+        is_better = worst.is_null().to_numpy(zero_copy_only=False)[rows.codes]
+        bounded = np.flatnonzero(~is_better)
+        asked, codes = pa.array(bounded), pa.array(rows.codes[bounded])
+        new = [batch.column(by.column).take(asked) for by in self._by]
+        is_better[bounded] = are_before(new, [column.take(codes) for column in kept], self._by)
+        found: Rows = np.flatnonzero(is_better)
         return found
 
     def _enter(self, batch: pa.RecordBatch) -> None:
@@ -68,7 +70,7 @@ class Top(Keeping):
         keys = self.reader.column(batch)
         rows = self.grouped(keys)
         first = rows.first()
-        distinct = self.distinct(keys, first)
+        distinct = keys.take(pa.array(first))
         kept = self._top.column(distinct)
         lengths = kept.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
         merged = _concatenated(kept.flatten(), self.reader.visible(batch).to_struct_array())
@@ -76,8 +78,7 @@ class Top(Keeping):
         chosen, place = self._chosen(merged, codes)
         tops = merged.take(pa.array(chosen))
         self._keep(distinct, tops, codes[chosen], place)
-        key_column = keys.take(pa.array(first)).take(pa.array(codes[chosen]))
-        self._emit(key_column, tops, place)
+        self._emit(distinct, codes[chosen], tops, place)
 
     def _chosen(self, rows: pa.StructArray, codes: Rows) -> tuple[Rows, Rows]:
         """The first rows of each key, key by key and best first, and the place of each from zero.
@@ -85,18 +86,18 @@ class Top(Keeping):
         What is kept comes before what is new, and so do equal values: those that came first.
         """
         by = [rows.field(each.column) for each in self._by]
-        order = np.lexsort((places(by, self._by), codes))
+        order = in_order(by, self._by, codes)
         starts = np.searchsorted(codes[order], np.arange(int(codes.max()) + 1))
         place = np.arange(len(order)) - starts[codes[order]]
         is_first = place < self._n
         return order[is_first], place[is_first]
 
-    def _keep(self, keys: Keys, tops: pa.StructArray, codes: Rows, place: Rows) -> None:
+    def _keep(self, keys: pa.Array, tops: pa.StructArray, codes: Rows, place: Rows) -> None:
         offsets = np.searchsorted(codes, np.arange(len(keys) + 1)).astype(np.int32)
         lists = pa.ListArray.from_arrays(pa.array(offsets), tops, type=self._top.info.value.arrow)
         self._top.put_many(keys, lists)
         last: npt.NDArray[np.bool_] = place == self._n - 1
-        full = Keys(keys[code] for code in codes[last].tolist())
+        full = keys.take(pa.array(codes[last]))
         self._worst.put_many(full, self._bound(tops.filter(pa.array(last))))
 
     def _bound(self, rows: pa.StructArray) -> pa.Array:
@@ -106,10 +107,10 @@ class Top(Keeping):
             return by[0]
         return pa.StructArray.from_arrays(by, fields=list(self._worst.info.value.arrow))
 
-    def _emit(self, keys: pa.Array, tops: pa.StructArray, place: Rows) -> None:
+    def _emit(self, keys: pa.Array, codes: Rows, tops: pa.StructArray, place: Rows) -> None:
         columns = tops.flatten()
         if self._key.hidden:
-            columns = [keys, *columns]
+            columns = [keys.take(pa.array(codes)), *columns]
         columns.append(pa.array(place + 1, pa.int32()))
         self.out(pa.RecordBatch.from_arrays(columns, schema=self._schema))
 

@@ -254,6 +254,7 @@ class PlainMaps(PlainTable):
 
 TABLES: dict[Shape, type[PlainTable]] = {
     "value": PlainValues,
+    "column": PlainValues,
     "list": PlainLists,
     "map": PlainMaps,
     "columns": PlainValues,

@@ -7,7 +7,7 @@ snapshot, and never the row once more.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -73,11 +73,11 @@ class Note:
         self.index, self.flags = index, flags
 
 
-def joined_notes(older: Chunk, newer: Chunk, both: Chunk) -> None:
-    flags = [None if chunk.note is None else chunk.note.flags for chunk in (older, newer)]
+def joined_notes(old: Sequence[Chunk], joined: Chunk) -> None:
+    flags = [None if chunk.note is None else chunk.note.flags for chunk in old]
     known = [each for each in flags if each is not None]
     # Where one is unknown, all are found anew from the state.
-    both.note = Note(flags=np.concatenate(known) if len(known) == 2 else None)
+    joined.note = Note(flags=np.concatenate(known) if len(known) == len(old) else None)
 
 
 class Reader:

@@ -27,6 +27,7 @@ def columns_of(
 
 TABLES: dict[Shape, Callable[[StateInfo, StoredKey, int, int], Any]] = {
     "value": CachedValues,
+    "column": CachedValues,
     "list": CachedLists,
     "map": CachedMaps,
     "columns": columns_of,

@@ -16,6 +16,7 @@ from mainstay.state.backends.heap.columns import HeapColumns
 from mainstay.state.backends.heap.panes import HeapPanes
 from mainstay.state.backends.heap.rows import HeapRows
 from mainstay.state.backends.heap.spans import HeapSpans
+from mainstay.state.backends.heap.value_columns import HeapValueColumns
 from mainstay.state.backends.heap.values import HeapValues
 from mainstay.state.backends.tables import Tables
 from mainstay.state.columns import has_panes
@@ -34,6 +35,7 @@ def columns_of(info: StateInfo, stored: StoredKey) -> HeapColumns | HeapPanes:
 
 TABLES: dict[Shape, Callable[[StateInfo, StoredKey], Any]] = {
     "value": HeapValues,
+    "column": HeapValueColumns,
     "list": HeapLists,
     "map": HeapMaps,
     "columns": columns_of,

@@ -1,9 +1,9 @@
 """Rows by pane in the heap backend: batches by pane, and nothing for each key.
 
-What is appended goes to the end of its pane as a chunk. Chunks grow by joining, each at least twice
-as large as the one behind it, so a pane of any size has few, and a row is copied a few times at
-most. Freezing hands out the batches that were appended since the last cut, and which panes were
-dropped of which a frozen segment has rows.
+What is appended goes to the end of its pane as a chunk. Chunks are joined when somebody looks for
+keys in a pane that has many, and otherwise only lest there be too many to hold: as many at once as
+it takes, so that a row is copied a few times at most. Freezing hands out the batches that were
+appended since the last cut, and which panes were dropped of which a frozen segment has rows.
 
 This is a hot file (benchmarks/interval_join.py).
 """
@@ -11,7 +11,7 @@ This is a hot file (benchmarks/interval_join.py).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -31,6 +31,10 @@ SLICE_BYTES = 8 << 20
 MOST_ROWS = 1 << 22
 MOST_BYTES = 1 << 28
 """Rows and bytes beyond which chunks are not joined."""
+SEARCHED_CHUNKS = 8
+"""Chunks of a pane that are searched one by one."""
+MOST_CHUNKS = 128
+"""Chunks of a pane that nobody searches."""
 RESTORED_BYTES = 64 << 20
 """Stored rows that are gathered before they are put into panes."""
 _BEFORE = -1
@@ -64,6 +68,22 @@ class _Pane:
         """Whether only the last row of each key counts."""
 
 
+class _Run(NamedTuple):
+    """Chunks that are to become one, with their rows and bytes."""
+
+    chunks: list[Chunk]
+    rows: int
+    size_bytes: int
+
+    def may_join(self, newer: _Run) -> bool:
+        is_small = self.rows < 2 * newer.rows and self.rows + newer.rows <= MOST_ROWS
+        return is_small and self.size_bytes + newer.size_bytes <= MOST_BYTES
+
+    def joined(self, newer: _Run) -> _Run:
+        size_bytes = self.size_bytes + newer.size_bytes
+        return _Run([*self.chunks, *newer.chunks], self.rows + newer.rows, size_bytes)
+
+
 class HeapRows:
     """Lists of rows by key and pane."""
 
@@ -89,7 +109,11 @@ class HeapRows:
     def chunks(self, pane: int, keys: pa.Array | None = None) -> Sequence[Chunk]:
         self._settle()
         found = self._panes.get(pane)
-        return () if found is None else found.chunks
+        if found is None:
+            return ()
+        if keys is not None:
+            self._tidy(found, SEARCHED_CHUNKS)
+        return found.chunks
 
     def append_rows(
         self, keys: pa.Array, rows: pa.RecordBatch, pane: int, note: Any = None
@@ -144,16 +168,29 @@ class HeapRows:
     def _add(self, pane: _Pane, chunk: Chunk) -> None:
         pane.chunks.append(chunk)
         pane.count += len(chunk)
-        while len(pane.chunks) > 1 and _may_join(*pane.chunks[-2:]):
-            self._join_last(pane)
+        self._tidy(pane, MOST_CHUNKS)
 
-    def _join_last(self, pane: _Pane) -> None:
-        newer, older = pane.chunks.pop(), pane.chunks.pop()
-        keys = pa.concat_arrays([older.keys, newer.keys])
-        joined = Chunk(keys, pa.concat_batches([older.rows, newer.rows]))
+    def _tidy(self, pane: _Pane, most: int) -> None:
+        """Join chunks if there are more than ``most``, so that each is at least twice as large as
+        the one behind it."""
+        if len(pane.chunks) <= most:
+            return
+        runs: list[_Run] = []
+        for chunk in pane.chunks:
+            runs.append(_Run([chunk], len(chunk), chunk.rows.nbytes))
+            while len(runs) > 1 and runs[-2].may_join(runs[-1]):
+                last = runs.pop()
+                runs[-1] = runs[-1].joined(last)
+        pane.chunks = [self._joined(run.chunks) for run in runs]
+
+    def _joined(self, old: list[Chunk]) -> Chunk:
+        if len(old) == 1:
+            return old[0]
+        keys = pa.concat_arrays([chunk.keys for chunk in old])
+        joined = Chunk(keys, pa.concat_batches([chunk.rows for chunk in old]))
         if self.on_joined is not None:
-            self.on_joined(older, newer, joined)
-        pane.chunks.append(joined)
+            self.on_joined(old, joined)
+        return joined
 
     # ------------------------------------------------------------ looking from outside
 
@@ -304,8 +341,7 @@ class HeapRows:
 
     def _only_chunk(self, pane: _Pane) -> Chunk:
         """All rows of a pane as one chunk."""
-        while len(pane.chunks) > 1:
-            self._join_last(pane)
+        pane.chunks = [self._joined(pane.chunks)]
         return pane.chunks[0]
 
     def _keep(self, number: int, kept: np.ndarray) -> None:
@@ -317,13 +353,6 @@ class HeapRows:
         (chunk,) = pane.chunks
         pane.chunks = [Chunk(chunk.keys.filter(mask), chunk.rows.filter(mask))]
         pane.count = len(pane.chunks[0])
-
-
-def _may_join(older: Chunk, newer: Chunk) -> bool:
-    rows = len(older) + len(newer)
-    if len(older) >= 2 * len(newer) or rows > MOST_ROWS:
-        return False
-    return bool(older.rows.nbytes + newer.rows.nbytes <= MOST_BYTES)
 
 
 def _numbers(column: pa.Array) -> np.ndarray:
