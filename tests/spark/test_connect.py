@@ -16,7 +16,7 @@ import mainstay as ms
 import tests.drive.ledger as ledger_module
 from mainstay.drive.remote_job import RemoteJob
 from mainstay.drive.remote_worker import Bootstrap
-from mainstay.errors import GraphError, SlotsError, SparkSetupError
+from mainstay.errors import GraphError, MainstayError, SlotsError, SparkSetupError
 from mainstay.transport.keys import AttemptKeys, KeyPair
 from tests.drive.ledger import PATIENCE_S, LedgerJob, await_attempt, await_until
 
@@ -298,7 +298,7 @@ def test_a_streaming_query_enters_a_job_and_goes_on(connected: Any, tmp_path: Pa
         stream = connected.readStream.schema(COLUMNS).json(place)
         out = totals(env, env.from_dataframe(stream, uid="orders"))
         job = env.start("stream")
-        await_until(lambda: len(out.rows()) >= expected, "its rows are there")
+        await_until(lambda: len(out.rows()) >= expected, "its rows are there", 150.0)
         job.stop(timeout=PATIENCE_S)
         return sorted(out.rows())
 
@@ -323,7 +323,7 @@ def test_a_server_that_dies_ends_the_job_and_says_so(tmp_path: Path) -> None:
         env.source(source, uid="ids").sink(ms.connectors.Memory(), uid="out")
         job = env.start("orphan")
         await_until(lambda: job.status == "running", "the job runs")
-    with pytest.raises(ms.MainstayError):
+    with pytest.raises(MainstayError):
         job.wait(PATIENCE_S)
 
 

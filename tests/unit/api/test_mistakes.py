@@ -197,5 +197,7 @@ def test_a_misspelt_embedded_is_refused_with_what_was_meant(typo: str) -> None:
 
 @pytest.mark.parametrize("value", ["local[2]", 4, object()])
 def test_what_is_no_session_is_refused_before_anything_is_started(value: object) -> None:
-    with pytest.raises(GraphError, match="'embedded', a SparkSession, the address of a Spark Connect server"):
+    with pytest.raises(
+        GraphError, match="'embedded', a SparkSession, the address of a Spark Connect server"
+    ):
         ms.Environment(spark=value)

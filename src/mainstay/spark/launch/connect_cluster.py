@@ -78,7 +78,7 @@ class ConnectCluster:
         """How the address was chosen, for the case that it is a wrong one."""
         if self._told_host is not None:
             return f"coordinator_host={self.host!r}"
-        return f"the address of this machine on the way to the Connect server {self._server!r}"
+        return f"that of this machine on the way to the Connect server {self._server!r}"
 
     def prepare(self) -> None:
         """Files are those of a session, and one that is there is not sent again."""
