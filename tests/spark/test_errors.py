@@ -55,5 +55,5 @@ def test_a_session_that_is_stopped_under_a_job_is_named_and_spark_says_nothing_a
 def test_a_jvm_that_dies_under_a_job_is_named_with_its_remedy(tmp_path: Path) -> None:
     told = run(tmp_path, "kill")
     assert "the Spark session was stopped, or its JVM died, under job 'own'" in told
-    assert "If the JVM died: see what ended it" in told
+    assert "If the JVM, or the Connect server, died: see what ended it" in told
     assert "restore='latest'" in told

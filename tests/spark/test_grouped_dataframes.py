@@ -69,12 +69,6 @@ def test_what_is_no_key_is_refused(events: Any) -> None:
             grouped_of(given, "query")
 
 
-def test_a_dataframe_of_spark_connect_is_refused() -> None:
-    made = type("GroupedData", (), {"__module__": "pyspark.sql.connect.group"})()
-    with pytest.raises(GraphError, match="Make it in a classic session"):
-        grouped_of(made, "query")
-
-
 # ---------------------------------------------------------------- the time
 
 
