@@ -288,7 +288,7 @@ SPELLING = (
         "a misspelt setting",
         _setting("paralelism=2"),
         "KeywordError: Environment() has no argument 'paralelism'. Did you mean 'parallelism'? It "
-        "takes spark, parallelism, …",
+        "takes spark, coordinator_host, parallelism, …",
         "One of those ([running](running.md)).",
     ),
     Mistake(
