@@ -82,7 +82,10 @@ def _ports(backend: BackendUnderTest) -> Any:
 
     clock = SimpleNamespace(monotonic=lambda: 0.0)
     return SimpleNamespace(
-        clock=clock, storage=backend.storage, background=SimpleNamespace(submit=submit)
+        clock=clock,
+        storage=backend.storage,
+        background=SimpleNamespace(submit=submit),
+        state_files=None,
     )
 
 
