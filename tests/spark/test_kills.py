@@ -246,12 +246,15 @@ def end_with_children(process: subprocess.Popen[bytes]) -> None:
     process.wait(10)
 
 
-def executors() -> list[psutil.Process]:
-    """The executor JVMs below this process."""
+def executors(folder: Path) -> list[psutil.Process]:
+    """The executor JVMs below this process that run in a folder: other clusters have some, too."""
     found = []
     for process in psutil.Process().children(recursive=True):
         try:
-            if "org.apache.spark.executor.CoarseGrainedExecutorBackend" in process.cmdline():
+            is_executor = (
+                "org.apache.spark.executor.CoarseGrainedExecutorBackend" in process.cmdline()
+            )
+            if is_executor and folder in Path(process.cwd()).parents:
                 found.append(process)
         except (psutil.NoSuchProcess, psutil.ZombieProcess):
             continue
@@ -274,7 +277,7 @@ def test_an_executor_of_a_cluster_that_is_killed_is_survived(cluster: str, tmp_p
             return driver.poll() is not None or (latest is not None and latest.epoch >= 2)
 
         await_until(epochs, "two epochs are complete", 150)
-        before = executors()
+        before = executors(tmp_path)
         assert len(before) == 2
         before[0].kill()
         output, _ = driver.communicate(timeout=150)
