@@ -58,7 +58,8 @@ def test_a_rescale_beyond_the_slots_is_refused_with_the_numbers(spark: Any) -> N
     from mainstay.spark.launch.classic_cluster import ClassicCluster
 
     cluster = ClassicCluster(spark)
-    free = cluster.slots().free
-    cluster.check_rescale(free + 3, running=3)
-    with pytest.raises(SlotsError, match=rf"needs {free + 4} slots; 3 are its own and {free} are"):
-        cluster.check_rescale(free + 4, running=3)
+    total = cluster.slots().total
+    cluster.check_rescale(total, running=3)
+    numbers = rf"needs {total + 1} slots; 3 are its own and {total - 3} are free"
+    with pytest.raises(SlotsError, match=numbers):
+        cluster.check_rescale(total + 1, running=3)
