@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -63,6 +64,6 @@ def test_a_manifest_that_names_such_files_says_so_in_its_format() -> None:
     place = read_history(result.storage).latest_epoch
     assert place is not None
     data = result.storage.read(place.manifest.path)
-    assert b'"format": 4' in data
+    assert json.loads(data)["format"] == 4
     (state,) = {s.name for s in Manifest.from_bytes(data).operators["all"].states}
     assert state == "seen"
