@@ -209,7 +209,7 @@ class Manifest:
 
     def to_bytes(self) -> bytes:
         document = {"format": self._format(), **_encode(self)}
-        # Written on the coordinator's loop: indentation would take six times as long.
+        # Written on the coordinator's loop: indentation would take five times as long.
         return json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
 
     def _format(self) -> int:
