@@ -6,8 +6,9 @@ state from an object store with copies on the host and without, ``queries`` are 
 queries beside a job at full speed, ``modes`` are epochs under backpressure, ``age`` is a job after
 very many epochs, ``page`` is the page in a browser, ``windows`` are windows beside a running
 aggregation and what they leave in segments, ``timers`` are timers beside a dictionary, ``joins``
-are joins beside DuckDB. ``peers`` measures whole jobs, ours beside those of other systems, and
-``nexmark`` the queries of Nexmark beside Flink SQL. Reports go to ``benchmarks/results``.
+are joins beside DuckDB, ``breadth`` is what grows with the parallelism. ``peers`` measures whole
+jobs, ours beside those of other systems, and ``nexmark`` the queries of Nexmark beside Flink SQL.
+Reports go to ``benchmarks/results``.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from pathlib import Path
 from benchmarks import (
     age,
     aggregate_path,
+    breadth,
     distinct_path,
     interval_join,
     local_recovery,
@@ -65,6 +67,7 @@ REPORTS = {
     "windows": {"windows": windows, "pane_segments": pane_segments},
     "patterns": {"patterns": patterns},
     "timers": {"timers": timers},
+    "breadth": {"breadth": breadth},
     "processors": {
         "stateful_processor": stateful_processor,
         "processors_beside_spark": processors_beside_spark,
@@ -85,6 +88,7 @@ TITLES = {
     "windows": "windows",
     "patterns": "patterns",
     "timers": "timers",
+    "breadth": "breadth",
     "processors": "PySpark's own functions",
 }
 SIZES = {size.name: size for size in (FULL, QUICK, TINY)}

@@ -10,8 +10,10 @@ Times are microseconds since 1970, in UTC.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from heapq import heappop, heappush
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -180,46 +182,73 @@ class SourceClock:
 
 
 class GateClock:
-    """The watermark of a task: the lowest of its channels that are not idle or at their end."""
+    """The watermark of a task: the lowest of its channels that are not idle or at their end.
+
+    A task may have a thousand channels, and each tells the time a few times a second. So the times
+    of those that hold it back are counted, and the lowest is known without a look at the others.
+    """
 
     def __init__(self, channels: int) -> None:
         self._times: list[int | None] = [None] * channels
         self._is_out = [False] * channels
         self._has_ended = [False] * channels
+        self._holding: Counter[int | None] = Counter([None] * channels)
+        """How many channels that hold it back are at each time; None is that of those that have
+        not told any."""
+        self._lowest: list[int] = []
+        """A heap with each of these times, and others that nobody is at any more."""
         self.current = TimeMark(None)
         self._is_used = False
 
     def on_watermark(self, channel: int, watermark: TimeMark) -> TimeMark | None:
         """Take the watermark of a channel; what the task has to say on account of it, if any."""
         self._is_used = True
+        self._count(channel, -1)
         if watermark.time_us is not None:
             self._times[channel] = watermark.time_us
         self._is_out[channel] = watermark.is_idle
+        self._count(channel, +1)
         return self._changed()
 
     def on_end(self, channel: int) -> TimeMark | None:
+        self._count(channel, -1)
         self._has_ended[channel] = True
         return self._changed() if self._is_used else None
 
-    def _changed(self) -> TimeMark | None:
+    def _count(self, channel: int, step: int) -> None:
+        """One more or one less that holds time back where a channel is, if it does."""
+        time = self._times[channel]
         # One that has come to the end of time holds nothing back, and brings nobody there: an idle
         # one may still have rows, which would all be late.
-        left = [n for n, has_ended in enumerate(self._has_ended) if not has_ended]
-        left = [number for number in left if self._times[number] != END_US]
-        active = [number for number in left if not self._is_out[number]]
-        before = self.current.time_us
-        known = [self._times[number] for number in active]
-        if not active:
-            # All have stopped: the furthest would be alone, had it stopped last.
-            times = [self._times[number] for number in left] or self._times
-            known = [max((time for time in times if time is not None), default=None)]
-        if not known or any(time is None for time in known):
-            lowest = before
-        else:
-            lowest = min(time for time in known if time is not None)
-            lowest = lowest if before is None else max(lowest, before)
-        found = TimeMark(lowest, is_idle=not active and lowest != END_US)
-        if found == self.current:
+        if self._has_ended[channel] or self._is_out[channel] or time == END_US:
+            return
+        self._holding[time] += step
+        if time is not None and step > 0 and self._holding[time] == 1:
+            heappush(self._lowest, time)
+        if not self._holding[time]:
+            del self._holding[time]
+
+    def _changed(self) -> TimeMark | None:
+        known = (self.current.time_us, self._held_at())
+        lowest = max((time for time in known if time is not None), default=None)
+        mark = TimeMark(lowest, is_idle=not self._holding and lowest != END_US)
+        if mark == self.current:
             return None
-        self.current = found
-        return found
+        self.current = mark
+        return mark
+
+    def _held_at(self) -> int | None:
+        """The lowest time that anybody holds it back at; None while somebody has told none."""
+        if not self._holding:
+            return self._furthest()
+        if None in self._holding:
+            return None
+        while self._lowest[0] not in self._holding:
+            heappop(self._lowest)
+        return self._lowest[0]
+
+    def _furthest(self) -> int | None:
+        """All have stopped: the furthest would be alone, had it stopped last."""
+        channels = zip(self._times, self._has_ended, strict=True)
+        left = [time for time, has_ended in channels if not has_ended and time != END_US]
+        return max((time for time in left or self._times if time is not None), default=None)

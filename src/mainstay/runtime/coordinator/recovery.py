@@ -17,8 +17,14 @@ from mainstay.runtime.deployment import RestoredState
 from mainstay.runtime.own_states import FEEDBACK, TIMES
 from mainstay.runtime.spec import JobSpec, OperatorSpec
 from mainstay.runtime.upgrading import StoredAs
-from mainstay.snapshot.manifest import Manifest, OperatorState, OperatorUnits, StateSchema
-from mainstay.state.keygroups import HASH_ID, range_of
+from mainstay.snapshot.manifest import (
+    Manifest,
+    OperatorState,
+    OperatorUnits,
+    SegmentRef,
+    StateSchema,
+)
+from mainstay.state.keygroups import HASH_ID, range_of, subtask_of
 from mainstay.state.operator import decode_units, encode_units
 from mainstay.state.redistribution import redistribute
 from mainstay.state.rekeying import plan_keys
@@ -244,16 +250,31 @@ def _distribute(
     rewrite = rewrite or match.has_dropped or match.is_upgrade
     stored_as = StoredAs(stored.key_type, stored.states) if match.is_upgrade else None
     refs = [ref for old in stored.subtasks for ref in old.chain]
-    restored = []
-    for subtask in range(parallelism):
-        groups = range_of(subtask, parallelism, max_parallelism)
-        clipped = (ref.clipped(groups.first, groups.last) for ref in refs)
-        chain = tuple(ref for ref in clipped if ref is not None)
-        if match.keys == "migrated":
-            # A new key may be in any key-group, so what is whose is known only after reading.
-            chain = tuple(refs)
-        restored.append(RestoredState(chain, units[subtask], rewrite, stored_as=stored_as))
-    return restored
+    if match.keys == "migrated":
+        # A new key may be in any key-group, so what is whose is known only after reading.
+        chains = [refs] * parallelism
+    else:
+        chains = _chains(refs, parallelism, max_parallelism)
+    return [
+        RestoredState(tuple(chain), own, rewrite, stored_as=stored_as)
+        for chain, own in zip(chains, units, strict=True)
+    ]
+
+
+def _chains(
+    refs: Sequence[SegmentRef], parallelism: int, max_parallelism: int
+) -> list[list[SegmentRef]]:
+    """The segments of each new subtask. Each is looked at once, whatever the parallelism."""
+    ranges = [range_of(subtask, parallelism, max_parallelism) for subtask in range(parallelism)]
+    chains: list[list[SegmentRef]] = [[] for _ in ranges]
+    for ref in refs:
+        first = subtask_of(ref.first_group, parallelism, max_parallelism)
+        last = subtask_of(ref.last_group, parallelism, max_parallelism)
+        for subtask in range(first, last + 1):
+            clipped = ref.clipped(ranges[subtask].first, ranges[subtask].last)
+            if clipped is not None:
+                chains[subtask].append(clipped)
+    return chains
 
 
 def _upgraded_units(

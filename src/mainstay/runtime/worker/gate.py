@@ -9,7 +9,7 @@ than it has. A blocked channel gives none back because nothing is taken from it.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -59,6 +59,8 @@ class Gate:
         self._index = {channel.id: number for number, channel in enumerate(channels)}
         self._grant = grant
         self._ready: deque[int] = deque()
+        self._open = Counter(channel.port for channel in channels)
+        """How many channels of each input have not ended."""
         self.watch: Watch | None = None
         """Called with everything that comes in, where channels may be logged."""
 
@@ -153,12 +155,14 @@ class Gate:
 
     def end(self, number: int) -> bool:
         """Note the end of input of a channel; True when it was the last one."""
-        self.channels[number].ended = True
-        return all(channel.ended for channel in self.channels)
+        channel = self.channels[number]
+        self._open[channel.port] -= not channel.ended
+        channel.ended = True
+        return not any(self._open.values())
 
     def has_ended(self, port: int) -> bool:
         """Whether all channels of an input have."""
-        return all(channel.ended for channel in self.channels if channel.port == port)
+        return not self._open[port]
 
     def check_invariants(self) -> None:
         ready = {n for n, c in enumerate(self.channels) if c.queue and not c.blocked}

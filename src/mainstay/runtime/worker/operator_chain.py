@@ -300,5 +300,7 @@ class OperatorChain:
         return [(self._edge, batch) for batch in self._pace.rest_of_head()] + parked
 
     def check_invariants(self) -> None:
+        for output in self.outputs:
+            output.check_invariants()
         rest = self._pace.rest_of_head()
         assert not (self._under_way and rest), "a watermark has passed rows of its input"

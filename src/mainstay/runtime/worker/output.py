@@ -16,6 +16,7 @@ from typing import Protocol, TypeAlias
 import pyarrow as pa
 
 from mainstay.runtime.messages import ChannelId, Element, EndOfInput, Epoch, Marker, TimeMark
+from mainstay.runtime.worker.lines import Lines
 from mainstay.schema.sizes import joined
 
 WEIGHT = 0.3
@@ -64,6 +65,11 @@ class OutputChannel:
         self._gathered_rows = 0
         self._row_bytes = 0.0
         self._granted_bytes = credit_bytes
+        self._lines, self._number = Lines(), 0
+
+    def line_up(self, lines: Lines, number: int) -> None:
+        """Tell an output from now on what is held back here, by the number it has there."""
+        self._lines, self._number = lines, number
 
     @property
     def slice_rows(self) -> float:
@@ -83,7 +89,9 @@ class OutputChannel:
     def gather(self, batch: pa.RecordBatch, enough_rows: int) -> None:
         if not self._row_bytes:
             self._row_bytes = batch.nbytes / max(1, batch.num_rows)
+            self._lines.has_moved = True
         self._gathered.append(batch)
+        self._lines.gathering.add(self._number)
         self._gathered_rows += batch.num_rows
         if self._gathered_rows >= min(enough_rows, self.slice_rows):
             self.flush()
@@ -93,6 +101,7 @@ class OutputChannel:
         if not self._gathered:
             return False
         gathered, self._gathered, self._gathered_rows = self._gathered, [], 0
+        self._lines.gathering.discard(self._number)
         for batch in joined(gathered):
             self._enqueue(batch)
         return True
@@ -113,20 +122,29 @@ class OutputChannel:
         position = self._waiting.index(marker)
         before = [self._waiting[n] for n in range(position)]
         del self._waiting[position]
+        self._note_line(was_waiting=True)
         self._announce(self.id, epoch, self._sequence)
         return [element for element in before if isinstance(element, pa.RecordBatch)]
 
     def grant(self, size_bytes: int) -> None:
         self.credit_bytes += size_bytes
         self._granted_bytes = size_bytes
+        self._lines.has_moved = True
+        was_waiting = bool(self._waiting)
         while self._waiting and self._may_send(self._waiting[0]):
             self._send(self._waiting.popleft())
+        self._note_line(was_waiting=was_waiting)
 
     def _enqueue(self, element: Element) -> None:
-        if self._waiting or not self._may_send(element):
+        was_waiting = bool(self._waiting)
+        if was_waiting or not self._may_send(element):
             self._waiting.append(element)
+            self._note_line(was_waiting=was_waiting)
         else:
             self._send(element)
+
+    def _note_line(self, *, was_waiting: bool) -> None:
+        self._lines.waiting += bool(self._waiting) - was_waiting
 
     def _may_send(self, element: Element) -> bool:
         # One batch may overdraw the credit; otherwise a batch above the window could never pass.
@@ -137,6 +155,7 @@ class OutputChannel:
         if isinstance(element, pa.RecordBatch):
             size_bytes = element.nbytes
             self._row_bytes = size_bytes / max(1, element.num_rows)
+            self._lines.has_moved = True
         self.credit_bytes -= size_bytes
         sequence = self._sequence
         self._sequence += 1
@@ -162,17 +181,24 @@ class Output:
         self.channels = channels
         self._emitted_rows = 0
         self._rows_each = 1.0
+        self._lines = Lines()
+        for number, channel in enumerate(channels):
+            channel.line_up(self._lines, number)
+        self._least_rows = math.inf
         self.may_be_overtaken = any(channel.may_be_overtaken for channel in channels)
 
     @property
     def has_room(self) -> bool:
-        return all(channel.has_room for channel in self.channels)
+        return not self._lines.waiting
 
     @property
     def slice_rows(self) -> float:
         """How many rows the task may take at a time, by what it emits for each."""
+        if self._lines.has_moved:
+            self._lines.has_moved = False
+            self._least_rows = min(channel.slice_rows for channel in self.channels)
         shares = len(self.channels) if self._partitioner.is_shared_out else 1
-        emitted = shares * min(channel.slice_rows for channel in self.channels)
+        emitted = shares * self._least_rows
         return emitted / self._rows_each if self._rows_each else math.inf
 
     def took(self, rows: int) -> None:
@@ -190,4 +216,8 @@ class Output:
             channel.send_control(element)
 
     def flush(self) -> bool:
-        return sum(channel.flush() for channel in self.channels) > 0
+        return sum(self.channels[number].flush() for number in sorted(self._lines.gathering)) > 0
+
+    def check_invariants(self) -> None:
+        waiting = sum(not channel.has_room for channel in self.channels)
+        assert waiting == self._lines.waiting, f"{self._lines.waiting} lines should be {waiting}"

@@ -112,6 +112,9 @@ class Sent:
     def send_control(self, element: Any) -> None:
         self.calls.append(("out", element))
 
+    def check_invariants(self) -> None:
+        return None
+
 
 class OneSplit(Operator):
     """A source of rows that a test puts in, with watermarks."""

@@ -106,6 +106,9 @@ class Recorder:
     def send_control(self, element: Any) -> None:
         self.calls.append(("send", element))
 
+    def check_invariants(self) -> None:
+        return None
+
     def flush(self, *, idle: bool = True) -> bool:
         return False
 
