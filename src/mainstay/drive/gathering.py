@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from mainstay.runtime.coordinator.silence import Sighting
+from mainstay.runtime.coordinator.silence import Listening, Sighting
 from mainstay.runtime.coordinator.worker_numbers import hand_out
 from mainstay.runtime.messages import Attempt
 from mainstay.transport.hub import Hello, Welcome
@@ -25,6 +25,7 @@ class Gathering:
     workers: int
     deployment: bytes
     started: float
+    listening: Listening
     hellos: dict[int, Hello] = field(default_factory=dict)
     """By process."""
     processes: dict[int, int] = field(default_factory=dict)

@@ -28,12 +28,13 @@ from mainstay.drive.scaling import Scaling
 from mainstay.drive.wakeup import Wakeup
 from mainstay.errors import LinkError, ProtocolError, brief
 from mainstay.ha.election import Election
-from mainstay.runtime.coordinator.silence import LostHost, silence
+from mainstay.runtime.coordinator.silence import CutOff, Listening, LostHost, Silence
 from mainstay.runtime.coordinator.worker_numbers import files_by_worker
 from mainstay.runtime.deployment import Deployment
 from mainstay.runtime.messages import Attempt, Ready, WorkerFailed
 from mainstay.runtime.options import JobOptions
 from mainstay.runtime.spec import JobSpec
+from mainstay.runtime.status import Problem
 from mainstay.snapshot.object_storage import open_storage
 from mainstay.transport.codec import WIRE_VERSION
 from mainstay.transport.hub import Die, Garbled, Heartbeat, Hello, Hub
@@ -49,12 +50,15 @@ class Patience:
     long without a word from the coordinator a worker ends itself. ``start_s``: all workers must
     have come in by then. ``reason_s``: how long the reason for the
     end of a worker may take to come in, once another worker has seen that it is gone.
+    ``cut_off_s``: after so long the attempt is given up even where no worker of any host is heard
+    of; longer than the launcher needs to notice by itself that they are lost.
     """
 
     start_s: float = 90.0
     silence_s: float = 10.0
     reason_s: float = 1.0
     lease_s: float = LEASE_S
+    cut_off_s: float = 180.0
 
 
 class Launcher(Protocol):
@@ -116,6 +120,8 @@ class RemoteJob(JobHandle):
         self._gathering: Gathering | None = None
         self._hearsay: tuple[WorkerFailed, float] | None = None
         """What a worker says of the end of another, and how long that is kept back."""
+        self._cut_off: CutOff | None = None
+        """While no worker is heard of on any host."""
         self._opened = open_storage(storage)
         with contextlib.ExitStack() as closing:
             self._wakeup = Wakeup()
@@ -150,7 +156,10 @@ class RemoteJob(JobHandle):
         attempt, workers = deployment.attempt, deployment.job.workers
         bootstrap = self._bootstrap(deployment)
         shipped = cloudpickle.dumps(deployment)
-        self._gathering = Gathering(attempt, workers, shipped, self._clock.monotonic())
+        listening = Listening(self._patience.silence_s, self._patience.cut_off_s)
+        now = self._clock.monotonic()
+        self._gathering = Gathering(attempt, workers, shipped, now, listening)
+        self._cut_off = None
 
         def ended(reason: str) -> None:
             self.post(lambda: self._ended(attempt, reason))
@@ -189,6 +198,7 @@ class RemoteJob(JobHandle):
         self._hub.drop(attempt)
         self._gathering = None
         self._hearsay = None
+        self._cut_off = None
         self._launcher.stop(attempt)
 
     def _ended(self, attempt: Attempt, reason: str) -> None:
@@ -200,6 +210,8 @@ class RemoteJob(JobHandle):
             return
         if hearsay is not None and hearsay[0].attempt == attempt:
             reason = f"{reason} ({brief(hearsay[0].error)})"
+        if self._cut_off is not None:
+            reason = f"no worker was heard of for {self._cut_off.silent_s:.0f} s; then {reason}"
         self._leadership.attempt_lost(attempt, reason)
 
     def _believe_hearsay(self) -> None:
@@ -301,12 +313,21 @@ class RemoteJob(JobHandle):
                 reason = gathering.absence(patience.start_s, self._hub.address)
                 self._leadership.attempt_lost(gathering.attempt, reason)
             return
-        found = silence(gathering.sightings(), now, patience.silence_s)
-        if found is not None:
+        found = gathering.listening.judge(gathering.sightings(), now)
+        self._cut_off = found if isinstance(found, CutOff) else None
+        if isinstance(found, Silence):
             # Before the attempt is ended: the next one may be launched with that.
             if found.hosts:
                 self._launcher.leave(found.hosts)
             self._leadership.worker_lost(gathering.attempt, found.worker, found.reason)
+
+    def _waits(self) -> list[Problem]:
+        cut_off = self._cut_off
+        if cut_off is None:
+            return []
+        what = f"has heard of no worker on any of {cut_off.hosts} hosts"
+        why = "it may be cut off from them, and waits until one is heard again"
+        return [Problem("the driver", what, why, cut_off.silent_s)]
 
     # ------------------------------------------------------------ the end
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mainstay.drive.gathering import Gathering
+from mainstay.runtime.coordinator.silence import Listening
 from mainstay.runtime.messages import Attempt
 from mainstay.transport.codec import WIRE_VERSION
 from mainstay.transport.hub import Hello
@@ -17,7 +18,7 @@ def hello(process: int, *held: int) -> Hello:
 
 
 def gathered(*hellos: Hello) -> Gathering:
-    gathering = Gathering(ONE, 2, b"job", 0.0)
+    gathering = Gathering(ONE, 2, b"job", 0.0, Listening(10.0, 60.0))
     for each in hellos:
         assert gathering.takes(each)
     return gathering
