@@ -176,7 +176,7 @@ class LocalCopies:
             _remove(self._folder / path)
 
     def held_bytes(self, files: Iterable[FileRef]) -> int:
-        """How many bytes of some files there are copies of; none of them is read for that."""
+        """How many bytes of some files there are copies of; no copy is read for that."""
         return sum(file.size_bytes for file in files if self._is_held(file))
 
     def _is_held(self, file: FileRef) -> bool:

@@ -1,7 +1,7 @@
 """Worker numbers: which process of an attempt becomes which worker.
 
-A worker's number says which subtasks it runs, and so which state files it reads. Whoever starts the
-processes puts them anywhere, another time elsewhere. So a process gets its number only when all
+A worker's number says which subtasks it runs, and so which state files it reads. The launcher
+puts processes anywhere, another time elsewhere. So a process gets its number only when all
 have come in: that of the worker of whose files its host has most.
 """
 
