@@ -20,7 +20,7 @@ class Party:
     def __init__(self, number: int, keys: AttemptKeys, place: str) -> None:
         self.number = number
         self.context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-        self.links = Links(self.context, number, "127.0.0.1", place, keys)
+        self.links = Links(self.context, "127.0.0.1", place, keys)
 
     def receive(self, timeout_s: float, schema: pa.Schema) -> list[Any]:
         """What has arrived, or arrives in time."""
@@ -35,5 +35,5 @@ class Party:
 def link_up(parties: list[Party], timeout_s: float = PATIENCE_S) -> None:
     peers = {party.number: party.links.own for party in parties}
     with ThreadPoolExecutor(len(parties)) as pool:
-        for done in [pool.submit(p.links.connect, peers, timeout_s) for p in parties]:
+        for done in [pool.submit(p.links.connect, p.number, peers, timeout_s) for p in parties]:
             done.result()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,8 @@ import pytest
 
 import mainstay as ms
 from mainstay.connectors import Memory
+from mainstay.drive.processes import ProcessLauncher
+from mainstay.drive.remote_worker import Bootstrap
 from mainstay.runtime.options import LocalRecoveryOptions
 from mainstay.snapshot.object_storage import open_storage
 from mainstay.state.backends.heap.settings import HeapSettings
@@ -60,6 +63,45 @@ def test_a_worker_that_was_killed_reads_no_state_from_the_storage(
     recovery = job.recoveries()[-1]
     assert recovery.local_bytes > 0
     assert recovery.stored_bytes == 0
+    ledger.check()
+
+
+class Permuting(ProcessLauncher):
+    """Has two hosts, each with a folder of its own for copies; of two attempts in a row neither
+    starts a process where the one before started it."""
+
+    def __init__(self, folders: list[Path]) -> None:
+        super().__init__()
+        self._folders = folders
+
+    def _brief(self, process: subprocess.Popen[bytes], bootstrap: Bootstrap, number: int) -> None:
+        assert bootstrap.copies is not None
+        host = (number + bootstrap.attempt) % len(self._folders)
+        copies = replace(bootstrap.copies, directory=str(self._folders[host]))
+        super()._brief(process, replace(bootstrap, copies=copies), number)
+
+
+def test_workers_go_where_their_state_is_although_processes_start_elsewhere(
+    tmp_path: Path, proxy: S3Proxy
+) -> None:
+    ledger = in_a_bucket(tmp_path, HeapSettings())
+    launcher = Permuting([tmp_path / "one", tmp_path / "other"])
+    job = ledger.start(launcher, local=LocalRecoveryOptions(), max_chain=3)
+    proxy.forget()
+    for attempt in (1, 2):
+        pids = await_attempt(job, attempt, WORKERS)
+        await_until(
+            lambda: has_state(ledger, in_databases=False) or job.is_over,
+            "there is state in an epoch",
+        )
+        started = [process.pid for process in launcher.processes[attempt]]
+        assert [pids[0], pids[1]] == (started if attempt == 1 else started[::-1])
+        os.kill(pids[1], signal.SIGKILL)
+    assert job.wait(PATIENCE_S) == "finished"
+    assert proxy.count(kind=GET, key="/state/") == 0
+    recoveries = job.recoveries()
+    assert len(recoveries) == 2
+    assert all(each.local_bytes > 0 and each.stored_bytes == 0 for each in recoveries)
     ledger.check()
 
 

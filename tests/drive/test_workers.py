@@ -55,7 +55,7 @@ def test_three_workers_killed_at_random_times_in_one_run(tmp_path: Path) -> None
     reasons = [record.reason for record in job.attempts()]
     assert len(reasons) == 4
     assert all(
-        "was killed by SIGKILL" in reason and "of worker" in reason for reason in reasons[:3]
+        "was killed by SIGKILL" in reason and "of a worker" in reason for reason in reasons[:3]
     )
     assert reasons[3] == ""
     stored = read_failures(open_storage(ledger.directory))
@@ -168,7 +168,7 @@ def test_garbage_from_a_worker_ends_its_attempt_and_nothing_else(tmp_path: Path)
     job = ledger.start(Shouting())
     assert job.wait(PATIENCE_S) == "finished"
     first, *_ = job.attempts()
-    assert "worker 99 of attempt 1 was lost" in first.reason
+    assert "attempt 1 was lost: process 99: " in first.reason
     assert "cannot be read" in first.reason
     assert len(job.attempts()) == 2
     ledger.check()
@@ -203,7 +203,7 @@ def test_workers_that_do_not_come_in_are_counted_in_the_error(tmp_path: Path) ->
     job = LedgerJob(tmp_path).start(Idle(), Patience(start_s=0.5), max_failures=0)
     with pytest.raises(JobFailedError, match="3 of 3 workers did not come in") as raised:
         job.wait(PATIENCE_S)
-    assert "within 0.5 s: 0, 1, 2 (none came)" in str(raised.value)
+    assert "within 0.5 s (none came)" in str(raised.value)
     assert "reach the coordinator at tcp://127.0.0.1:" in str(raised.value)
 
 

@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 
 import tests.drive.ledger as ledger_module
 from mainstay.drive.remote_job import Patience, RemoteJob
+from mainstay.runtime.options import LocalRecoveryOptions
 from mainstay.spark.launch.cluster import cluster_of
 from mainstay.spark.launch.launcher import SparkLauncher
 from mainstay.spark.launch.reservations import reserve
@@ -54,15 +55,19 @@ class Driver:
         patience: dict[str, float],
         least: int | None,
         leaves: bool,
+        keeps: bool,
         **settings: Any,
     ) -> None:
-        """``leaves``: whether Spark is told of hosts that are lost."""
+        """``leaves``: whether Spark is told of hosts that are lost. ``keeps``: whether hosts keep
+        copies of state files."""
         ledger = LedgerJob(Path(folder), **settings)
         reservation = reserve(self._cluster.application, ledger.spec.workers)
         launcher = SparkLauncher(self._cluster, "ledger", reservation)
         if not leaves:
             launcher.leave = lambda hosts: None  # type: ignore[method-assign]
-        self._job = ledger.start(launcher, Patience(**patience), min_parallelism=least)
+        local = LocalRecoveryOptions(is_on=keeps)
+        options: dict[str, Any] = {"min_parallelism": least, "local": local}
+        self._job = ledger.start(launcher, Patience(**patience), **options)
 
     def look(self) -> dict[str, Any]:
         job = self._job
@@ -73,7 +78,15 @@ class Driver:
             "workers": sorted(job.workers().values()),
             "parallelism": [job.parallelism, job.asked_parallelism],
             "problems": [str(problem) for problem in job.problems()],
+            "recoveries": [(each.local_bytes, each.stored_bytes) for each in job.recoveries()],
+            "moved": self._moved(),
         }
+
+    def _moved(self) -> int:
+        """How many workers are not the number that Spark has given their process."""
+        gathering = self._job._gathering
+        numbers = {} if gathering is None else gathering.processes
+        return sum(worker != process for worker, process in numbers.items())
 
     def wait(self, timeout_s: float = 120.0) -> str:
         return str(self._job.wait(timeout_s, progress=False))

@@ -67,10 +67,11 @@ class RunningLedger:
     def __init__(self, driver: RemoteDriver, folder: Path, settings: dict[str, Any]) -> None:
         patience = settings.pop("patience", {})
         least, leaves = settings.pop("least", None), settings.pop("leaves", True)
+        keeps = settings.pop("keeps", False)
         settings = {"count": 300_000, "per_second": 2_000.0, "workers": 2, **settings}
         self.ledger = LedgerJob(folder, **settings)
         self._driver = driver
-        how = {"patience": patience, "least": least, "leaves": leaves}
+        how = {"patience": patience, "least": least, "leaves": leaves, "keeps": keeps}
         driver.tell("start", folder=str(folder), **how, **settings)
 
     def look(self) -> dict[str, Any]:

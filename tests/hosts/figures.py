@@ -25,26 +25,30 @@ Loss = Callable[[RemoteDriver, RunningLedger], None]
 
 
 def kill_a_worker(driver: RemoteDriver, job: RunningLedger) -> None:
+    before = job.attempt()
     _, pid = job.look()["workers"][0]
     os.kill(pid, signal.SIGKILL)
-    job.await_epoch(after=1)
+    job.await_epoch(after=before)
 
 
 def kill_an_executor(driver: RemoteDriver, job: RunningLedger) -> None:
+    before = job.attempt()
     for pid in driver.cluster.hosts.pids("w2"):
         if EXECUTOR in psutil.Process(pid).cmdline():
             os.kill(pid, signal.SIGKILL)
-    job.await_epoch(after=1)
+    job.await_epoch(after=before)
 
 
 def reboot_a_host(driver: RemoteDriver, job: RunningLedger) -> None:
+    before = job.attempt()
     driver.cluster.reboot("w2")
-    job.await_epoch(after=1)
+    job.await_epoch(after=before)
 
 
 def cut_a_host(driver: RemoteDriver, job: RunningLedger) -> None:
+    before = job.attempt()
     driver.cluster.hosts.cut("w2")
-    job.await_epoch(after=1)
+    job.await_epoch(after=before)
 
 
 def cut_the_driver(seconds: float) -> Loss:

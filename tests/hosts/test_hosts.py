@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -19,9 +21,9 @@ def test_a_host_that_is_cut_off_is_left_out_and_every_row_counts_once(
     driver: RemoteDriver, tmp_path: Path, record_property: Report
 ) -> None:
     job = begun(driver, tmp_path, patience={"silence_s": 4.0})
-    cut_at = time.time()
+    before, cut_at = job.attempt(), time.time()
     driver.cluster.hosts.cut("w2")
-    job.await_epoch(after=1)
+    job.await_epoch(after=before)
     assert job.hosts() == {"w1"}
     record_property("seconds until it ran again", job.first_record_after(cut_at))
     address = driver.cluster.hosts.address("w2")
@@ -36,9 +38,9 @@ def test_a_host_that_is_rebooted_is_not_left_out_and_every_row_counts_once(
     driver: RemoteDriver, tmp_path: Path, record_property: Report
 ) -> None:
     job = begun(driver, tmp_path)
-    rebooted_at = time.time()
+    before, rebooted_at = job.attempt(), time.time()
     driver.cluster.reboot("w2")
-    job.await_epoch(after=1)
+    job.await_epoch(after=before)
     record_property("seconds until it ran again", job.first_record_after(rebooted_at))
     assert not [line for line in driver.warnings() if "taken out of Spark" in line]
     job.finish()
@@ -48,11 +50,28 @@ def test_a_driver_that_is_cut_off_for_5_s_goes_on_with_the_same_attempt(
     driver: RemoteDriver, tmp_path: Path, record_property: Report
 ) -> None:
     job = begun(driver, tmp_path)
-    cut_at = time.time()
+    before, cut_at = job.attempt(), time.time()
     driver.cluster.hosts.cut("d")
     time.sleep(5.0)
     driver.cluster.hosts.mend("d")
     job.await_output_after(time.time())
     record_property("seconds until it ran again", job.first_record_after(cut_at))
-    assert job.attempt() == 1
+    assert job.attempt() == before
+    job.finish()
+
+
+def test_workers_find_their_state_on_their_hosts_wherever_spark_puts_partitions(
+    driver: RemoteDriver, tmp_path: Path, record_property: Report
+) -> None:
+    """All slots are taken, so that each host has two of the workers again."""
+    job = begun(driver, tmp_path, workers=4, keeps=True)
+    for _ in range(3):
+        before = job.attempt()
+        (_, pid), *_ = job.look()["workers"]
+        os.kill(pid, signal.SIGKILL)
+        seen = job.await_epoch(after=before)
+        local, stored = seen["recoveries"][-1]
+        assert local > 0
+        assert stored == 0
+        record_property("workers with another number than their partition", seen["moved"])
     job.finish()

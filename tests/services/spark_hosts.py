@@ -85,9 +85,16 @@ class SparkHosts:
             **os.environ,
             "SPARK_HOME": str(Path(pyspark.__file__).parent),
             "SPARK_LOCAL_IP": self.hosts.address(name),
+            # Hosts share their disk: what each keeps for itself is in a folder of its own.
+            "TMPDIR": str(self._local(name)),
             "SPARK_DAEMON_MEMORY": "256m",
             "SPARK_DAEMON_JAVA_OPTS": f"-XX:TieredStopAtLevel=1 {self._master_options}".strip(),
         }
+
+    def _local(self, name: str) -> Path:
+        folder = self.folder / f"{name}-tmp"
+        folder.mkdir(exist_ok=True)
+        return folder
 
     def _start_worker(self, name: str) -> None:
         limits = ["--cores", str(SLOTS_EACH), "--memory", "1g"]

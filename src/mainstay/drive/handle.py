@@ -230,7 +230,8 @@ class JobHandle(JobThread, Job):
         setback = None if leader is None else leader.chronicle.setback
         failed = [] if setback is None else [setback.as_problem(self._clock.monotonic())]
         waits = [] if leader is None else leader.problems()
-        problems = [*failed, *self._leadership.problems(self._clock.monotonic()), *waits]
+        own = self._leadership.problems(self._clock.monotonic())
+        problems = [*failed, *own, *self._waits(), *waits]
         return RecordList("problems", problems, none="no problems")
 
     def silent(self) -> list[Silent]:

@@ -34,7 +34,7 @@ from mainstay.runtime.deployment import Deployment
 from mainstay.runtime.options import JobOptions
 from mainstay.runtime.ports import Ports
 from mainstay.runtime.spec import JobSpec
-from mainstay.runtime.status import Status
+from mainstay.runtime.status import Problem, Status
 from mainstay.snapshot.commitlog import free_slot
 from mainstay.snapshot.guarded import GuardedStorage
 from mainstay.snapshot.object_storage import open_storage
@@ -220,7 +220,11 @@ class JobThread:
         self._failure_log.update(news.failures)
         is_over = coordinator.status.is_final
         self._failure_log.update_troubles(news.troubles, len(attempts), is_over=is_over)
-        self._problem_log.update(coordinator.problems())
+        self._problem_log.update([*self._waits(), *coordinator.problems()])
+
+    def _waits(self) -> list[Problem]:
+        """What the drive itself waits for just now."""
+        return []
 
     def _on_replaced(self, coordinator: Coordinator) -> None:
         """A term of this process is over, and there may be another."""

@@ -52,7 +52,7 @@ class Lease(threading.Thread):
         hub_address: str,
         keys: AttemptKeys,
         attempt: int,
-        worker: int,
+        process: int,
         progress: Progress,
         lease_s: float = LEASE_S,
     ) -> None:
@@ -60,7 +60,7 @@ class Lease(threading.Thread):
         self._address = hub_address
         self._keys = keys
         self._attempt = attempt
-        self._worker = worker
+        self._process = process
         self._progress = progress
         self._lease_s = lease_s
         self._is_over = threading.Event()
@@ -75,7 +75,7 @@ class Lease(threading.Thread):
         # A context of its own: heartbeats do not wait behind the data of the links.
         with zmq.Context() as context, context.socket(zmq.DEALER) as socket:
             socket.linger = 0
-            socket.routing_id = identity(b"h", self._attempt, self._worker)
+            socket.routing_id = identity(b"h", self._attempt, self._process)
             present(socket, self._keys.worker, self._keys.hub_public)
             reach(socket, self._address)
             heard = time.monotonic()

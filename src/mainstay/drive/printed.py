@@ -41,11 +41,14 @@ class Printed:
 
 
 class WaitingLines:
-    """Lines of one worker that wait to be sent. Any thread adds, one takes."""
+    """Lines of one worker that wait to be sent. Any thread adds, one takes.
+
+    ``worker`` is its number, once it has one.
+    """
 
     def __init__(self, attempt: int, worker: int, tell: Callable[[Printed], None]) -> None:
         self._attempt = attempt
-        self._worker = worker
+        self.worker = worker
         self._tell = tell
         self._lines: deque[PrintedLine] = deque(maxlen=MOST_WAITING)
         self._left_out = 0
@@ -71,4 +74,4 @@ class WaitingLines:
     def _send(self, most: int) -> None:
         left_out, self._left_out = self._left_out, 0
         lines = tuple(self._lines.popleft() for _ in range(min(most, len(self._lines))))
-        self._tell(Printed(self._attempt, self._worker, lines, left_out))
+        self._tell(Printed(self._attempt, self.worker, lines, left_out))

@@ -68,7 +68,7 @@ class ProcessLauncher:
         for number in range(workers):
             process = self._spawn()
             started.append(process)
-            self._watch(number, process, ended)
+            self._watch(process, ended)
             self._brief(process, bootstrap, number)
 
     def _spawn(self) -> subprocess.Popen[bytes]:
@@ -81,12 +81,10 @@ class ProcessLauncher:
         with contextlib.suppress(BrokenPipeError), process.stdin:
             process.stdin.write(cloudpickle.dumps((bootstrap, number)))
 
-    def _watch(
-        self, number: int, process: subprocess.Popen[bytes], ended: Callable[[str], None]
-    ) -> None:
+    def _watch(self, process: subprocess.Popen[bytes], ended: Callable[[str], None]) -> None:
         def watch() -> None:
             code = process.wait()
-            ended(f"process {process.pid} of worker {number} {_how(code)}")
+            ended(f"process {process.pid} of a worker {_how(code)}")
 
         watcher = threading.Thread(target=watch, name=f"mainstay-watch-{process.pid}", daemon=True)
         self._watchers.append(watcher)

@@ -11,34 +11,35 @@ import math
 import queue
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import cloudpickle
 import zmq
 
 from mainstay.drive.background import Report, ThreadBackground
+from mainstay.drive.gathering import Gathering
 from mainstay.drive.handle import JobHandle
 from mainstay.drive.leadership import Term
 from mainstay.drive.lease import LEASE_S
 from mainstay.drive.printed import Printed
-from mainstay.drive.remote_worker import Bootstrap
+from mainstay.drive.remote_worker import Bootstrap, Wanted
 from mainstay.drive.scaling import Scaling
 from mainstay.drive.wakeup import Wakeup
 from mainstay.errors import LinkError, ProtocolError, brief
 from mainstay.ha.election import Election
-from mainstay.runtime.coordinator.silence import LostHost, Sighting, silence
+from mainstay.runtime.coordinator.silence import CutOff, Listening, LostHost, Silence
+from mainstay.runtime.coordinator.worker_numbers import files_by_worker
 from mainstay.runtime.deployment import Deployment
 from mainstay.runtime.messages import Attempt, Ready, WorkerFailed
 from mainstay.runtime.options import JobOptions
 from mainstay.runtime.spec import JobSpec
+from mainstay.runtime.status import Problem
 from mainstay.snapshot.object_storage import open_storage
 from mainstay.transport.codec import WIRE_VERSION
-from mainstay.transport.hub import Die, Garbled, Heartbeat, Hello, Hub, Welcome
+from mainstay.transport.hub import Die, Garbled, Heartbeat, Hello, Hub
 
 IDLE_S = 0.1
-_SHOWN = 10
-"""How many workers a message names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +50,15 @@ class Patience:
     long without a word from the coordinator a worker ends itself. ``start_s``: all workers must
     have come in by then. ``reason_s``: how long the reason for the
     end of a worker may take to come in, once another worker has seen that it is gone.
+    ``cut_off_s``: after so long the attempt is given up even where no worker of any host is heard
+    of; longer than the launcher needs to notice by itself that they are lost.
     """
 
     start_s: float = 90.0
     silence_s: float = 10.0
     reason_s: float = 1.0
     lease_s: float = LEASE_S
+    cut_off_s: float = 180.0
 
 
 class Launcher(Protocol):
@@ -94,34 +98,6 @@ class Launcher(Protocol):
         """No attempt will be started any more: wait until all processes are gone."""
 
 
-@dataclass(slots=True)
-class _Gathering:
-    """The workers of an attempt, as they come in."""
-
-    attempt: Attempt
-    workers: int
-    deployment: bytes
-    started: float
-    hellos: dict[int, Hello] = field(default_factory=dict)
-    heard: dict[int, float] = field(default_factory=dict)
-    is_complete: bool = False
-
-    def absence(self, waited_s: float, address: str) -> str:
-        """Who has not come, who has and from where, and what may be the cause."""
-        missing = [number for number in range(self.workers) if number not in self.hellos]
-        came = sorted((number, hello.host) for number, hello in self.hellos.items())
-        shown = "; ".join(f"worker {number} came, from {host}" for number, host in came[:_SHOWN])
-        more = f" and {len(came) - _SHOWN} more" if len(came) > _SHOWN else ""
-        numbers = ", ".join(map(str, missing[:_SHOWN])) + (", …" if len(missing) > _SHOWN else "")
-        return (
-            f"{len(missing)} of {self.workers} workers did not come in within {waited_s} s: "
-            f"{numbers} ({shown or 'none came'}{more}). There must be a free slot for each: end "
-            "other jobs, or add executors or cores. And each must reach the coordinator at "
-            f"{address}: if executors know this machine by another name or address, say it with "
-            "Environment(coordinator_host=...)"
-        )
-
-
 class RemoteJob(JobHandle):
     """A job on processes that a launcher starts."""
 
@@ -141,9 +117,11 @@ class RemoteJob(JobHandle):
         self._launcher = launcher
         self._patience = patience or Patience()
         self._reports: queue.SimpleQueue[Report] = queue.SimpleQueue()
-        self._gathering: _Gathering | None = None
+        self._gathering: Gathering | None = None
         self._hearsay: tuple[WorkerFailed, float] | None = None
         """What a worker says of the end of another, and how long that is kept back."""
+        self._cut_off: CutOff | None = None
+        """While no worker is heard of on any host."""
         self._opened = open_storage(storage)
         with contextlib.ExitStack() as closing:
             self._wakeup = Wakeup()
@@ -169,26 +147,19 @@ class RemoteJob(JobHandle):
     def workers(self) -> dict[int, tuple[str, int]]:
         """The host and the process id of every worker of the running attempt."""
         gathering = self._gathering
-        hellos = dict(gathering.hellos) if gathering is not None else {}
-        return {number: (hello.host, hello.pid) for number, hello in hellos.items()}
+        return {} if gathering is None else gathering.places()
 
     # ------------------------------------------------------------ cluster
 
     def launch(self, deployment: Deployment) -> None:
         self._launching(deployment)
         attempt, workers = deployment.attempt, deployment.job.workers
-        keys = self._hub.admit(attempt)
-        bootstrap = Bootstrap(
-            attempt,
-            self._hub.address,
-            keys,
-            self._storage,
-            self._patience.lease_s,
-            self._launcher.shares_terminal,
-            self._options.snapshots.local_recovery.of_processes(self._storage),
-        )
+        bootstrap = self._bootstrap(deployment)
         shipped = cloudpickle.dumps(deployment)
-        self._gathering = _Gathering(attempt, workers, shipped, self._clock.monotonic())
+        listening = Listening(self._patience.silence_s, self._patience.cut_off_s)
+        now = self._clock.monotonic()
+        self._gathering = Gathering(attempt, workers, shipped, now, listening)
+        self._cut_off = None
 
         def ended(reason: str) -> None:
             self.post(lambda: self._ended(attempt, reason))
@@ -198,6 +169,21 @@ class RemoteJob(JobHandle):
         except Exception as error:
             ended(f"its workers could not be started: {type(error).__name__}: {error}")
 
+    def _bootstrap(self, deployment: Deployment) -> Bootstrap:
+        copies = self._options.snapshots.local_recovery.of_processes(self._storage)
+        workers = deployment.job.workers
+        files = files_by_worker(deployment.restored, workers) if copies is not None else ()
+        return Bootstrap(
+            deployment.attempt,
+            self._hub.address,
+            self._hub.admit(deployment.attempt),
+            self._storage,
+            self._patience.lease_s,
+            self._launcher.shares_terminal,
+            copies,
+            Wanted(deployment.lineage, files),
+        )
+
     @property
     def counts_room(self) -> bool:
         return self._launcher.counts_room
@@ -206,11 +192,13 @@ class RemoteJob(JobHandle):
         return self._launcher.room()
 
     def end(self, attempt: Attempt) -> None:
-        for worker in self.workers():
-            self._hub.send(attempt, worker, Die(attempt))
+        if self._gathering is not None:
+            for process in self._gathering.hellos:
+                self._hub.send(attempt, process, Die(attempt))
         self._hub.drop(attempt)
         self._gathering = None
         self._hearsay = None
+        self._cut_off = None
         self._launcher.stop(attempt)
 
     def _ended(self, attempt: Attempt, reason: str) -> None:
@@ -222,6 +210,8 @@ class RemoteJob(JobHandle):
             return
         if hearsay is not None and hearsay[0].attempt == attempt:
             reason = f"{reason} ({brief(hearsay[0].error)})"
+        if self._cut_off is not None:
+            reason = f"no worker was heard of for {self._cut_off.silent_s:.0f} s; then {reason}"
         self._leadership.attempt_lost(attempt, reason)
 
     def _believe_hearsay(self) -> None:
@@ -231,7 +221,12 @@ class RemoteJob(JobHandle):
             self._leadership.receive(message)
 
     def _send(self, worker: int, message: Any) -> None:
-        self._hub.send(message.attempt, worker, message)
+        gathering = self._gathering
+        # Workers of an attempt that has ended were told to die.
+        if gathering is not None and gathering.attempt == message.attempt:
+            process = gathering.processes.get(worker)
+            if process is not None:
+                self._hub.send(message.attempt, process, message)
 
     # ------------------------------------------------------------ the loop
 
@@ -267,46 +262,45 @@ class RemoteJob(JobHandle):
             case Ready():
                 self._recoveries.restored(message)
                 self._leadership.receive(message)
-            case Heartbeat(_, worker, _):
-                gathering.heard[worker] = self._clock.monotonic()
+            case Heartbeat(_, process, _):
+                gathering.heard(process, self._clock.monotonic())
             case Printed():
                 self.insight.output.printed(message)
             case Hello():
                 self._welcome(gathering, message)
-            case Garbled(_, worker, reason):
-                self._leadership.worker_lost(gathering.attempt, worker, reason)
+            case Garbled():
+                self._process_lost(gathering, message.process, message.reason)
             case WorkerFailed(_, _, LinkError(is_hearsay=True)):
                 until = self._clock.monotonic() + self._patience.reason_s
                 self._hearsay = self._hearsay or (message, until)
             case _:
                 self._leadership.receive(message)
 
-    def _welcome(self, gathering: _Gathering, hello: Hello) -> None:
-        """When the last worker has come in, all get the job and the addresses of the others."""
+    def _process_lost(self, gathering: Gathering, process: int, reason: str) -> None:
+        worker = gathering.worker(process)
+        if worker is not None:
+            self._leadership.worker_lost(gathering.attempt, worker, reason)
+        else:
+            self._leadership.attempt_lost(gathering.attempt, f"process {process}: {reason}")
+
+    def _welcome(self, gathering: Gathering, hello: Hello) -> None:
+        """When the last has come in, all get their numbers, the job and each other's addresses."""
         attempt = gathering.attempt
         if hello.wire_version != WIRE_VERSION:
             error = ProtocolError(
-                f"worker {hello.worker} speaks wire version {hello.wire_version}, the driver "
+                f"a worker speaks wire version {hello.wire_version}, the driver "
                 f"{WIRE_VERSION}. Install the same version of mainstay on driver and executors."
             )
-            self._leadership.worker_lost(attempt, hello.worker, str(error))
+            self._process_lost(gathering, hello.process, str(error))
             return
-        if hello.worker in gathering.hellos or not 0 <= hello.worker < gathering.workers:
-            reason = f"process {hello.pid} introduced itself as worker {hello.worker}"
+        if not gathering.takes(hello):
+            reason = f"process {hello.pid} introduced itself as number {hello.process}"
             self._leadership.attempt_lost(attempt, f"{reason}, of which there is one or none")
             return
-        gathering.hellos[hello.worker] = hello
-        if len(gathering.hellos) == gathering.workers:
-            self._welcome_all(gathering)
-
-    def _welcome_all(self, gathering: _Gathering) -> None:
-        peers = {number: hello.peer for number, hello in gathering.hellos.items()}
-        welcome = Welcome(gathering.attempt, gathering.deployment, peers)
-        for worker in peers:
-            self._hub.send(gathering.attempt, worker, welcome)
-            gathering.heard[worker] = self._clock.monotonic()
-        gathering.is_complete = True
-        self._recoveries.gathered(gathering.attempt, self._clock.wall())
+        for process, welcome in gathering.welcomes(self._clock.monotonic()).items():
+            self._hub.send(attempt, process, welcome)
+        if gathering.is_complete:
+            self._recoveries.gathered(attempt, self._clock.wall())
 
     def _check_silence(self) -> None:
         """Give up workers that never came, or that have not been heard of for long."""
@@ -319,14 +313,21 @@ class RemoteJob(JobHandle):
                 reason = gathering.absence(patience.start_s, self._hub.address)
                 self._leadership.attempt_lost(gathering.attempt, reason)
             return
-        hellos = gathering.hellos
-        sightings = [Sighting(n, hellos[n].host, heard) for n, heard in gathering.heard.items()]
-        found = silence(sightings, now, patience.silence_s)
-        if found is not None:
+        found = gathering.listening.judge(gathering.sightings(), now)
+        self._cut_off = found if isinstance(found, CutOff) else None
+        if isinstance(found, Silence):
             # Before the attempt is ended: the next one may be launched with that.
             if found.hosts:
                 self._launcher.leave(found.hosts)
             self._leadership.worker_lost(gathering.attempt, found.worker, found.reason)
+
+    def _waits(self) -> list[Problem]:
+        cut_off = self._cut_off
+        if cut_off is None:
+            return []
+        what = f"has heard of no worker on any of {cut_off.hosts} hosts"
+        why = "it may be cut off from them, and waits until one is heard again"
+        return [Problem("the driver", what, why, cut_off.silent_s)]
 
     # ------------------------------------------------------------ the end
 

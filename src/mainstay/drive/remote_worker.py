@@ -1,5 +1,8 @@
 """A worker in a process of its own: introduces itself to the hub, links up, and runs.
 
+It says hello under the number that its process was started with, and what its host has of the job's
+state. The answer says which worker it is.
+
 It ends in one of four ways: released by the coordinator (returns), by an error of its own (tells
 the coordinator, waits until it was heard, then raises), ended by the hub, or when the hub is
 silent for too long (both exit at once). A process that returns may be used for something else:
@@ -34,8 +37,9 @@ from mainstay.runtime.deployment import Deployment
 from mainstay.runtime.messages import Attempt, ChannelId, Release, Released, WorkerFailed
 from mainstay.runtime.ports import COORDINATOR, Ports
 from mainstay.runtime.worker.worker import Worker
-from mainstay.snapshot.copied_storage import with_copies
-from mainstay.snapshot.local_copies import CopySettings
+from mainstay.snapshot.copied_storage import metered
+from mainstay.snapshot.local_copies import CopySettings, LocalCopies, open_copies
+from mainstay.snapshot.manifest import FileRef
 from mainstay.snapshot.object_storage import open_storage
 from mainstay.tracebacks import (
     CARRIED,
@@ -57,6 +61,18 @@ FAREWELL_S = 3.0
 THREADS_END_S = 10.0
 
 
+NOT_YET = -1
+"""The number of a worker that has been given none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The state files that the workers are going to read, by number, and of which history."""
+
+    lineage: str
+    files: tuple[tuple[FileRef, ...], ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Bootstrap:
     """What a worker's process is given to begin with."""
@@ -70,14 +86,16 @@ class Bootstrap:
     """Whether what the process prints would reach the terminal of the driver by itself."""
     copies: CopySettings | None = None
     """Where its host keeps copies of state files, if it does."""
+    wanted: Wanted = Wanted("", ())
 
 
 class RemoteWorker:
     """One worker, its links and its threads, in this process."""
 
-    def __init__(self, bootstrap: Bootstrap, number: int, host: str) -> None:
+    def __init__(self, bootstrap: Bootstrap, process: int, host: str) -> None:
         self._bootstrap = bootstrap
-        self._number = number
+        self._process = process
+        self._number = NOT_YET
         self._host = host
         self._attempt = Attempt(bootstrap.attempt)
         self._progress = Progress()
@@ -85,7 +103,7 @@ class RemoteWorker:
         self._schemas: dict[ChannelId, Any] = {}
         self._is_released = False
         self._worker: Worker | None = None
-        self._lines = WaitingLines(self._attempt, number, self._tell)
+        self._lines = WaitingLines(self._attempt, NOT_YET, self._tell)
         self.has_reported = False
         """Whether the coordinator has heard why the worker failed."""
 
@@ -120,7 +138,7 @@ class RemoteWorker:
         closing.callback(self._hub.close)
         self._hub.sndhwm = self._hub.rcvhwm = 0
         self._hub.linger = int(FAREWELL_S * 1000)
-        self._hub.routing_id = identity(b"w", self._attempt, self._number)
+        self._hub.routing_id = identity(b"w", self._attempt, self._process)
         present(self._hub, keys.worker, keys.hub_public)
         self._hub_watch = Watch(self._hub)
         closing.callback(self._hub_watch.close)
@@ -132,7 +150,7 @@ class RemoteWorker:
             bootstrap.hub_address,
             bootstrap.keys,
             bootstrap.attempt,
-            self._number,
+            self._process,
             self._progress,
             bootstrap.lease_s,
         )
@@ -141,16 +159,28 @@ class RemoteWorker:
         return lease
 
     def _work(self, context: zmq.Context[zmq.Socket[bytes]], closing: contextlib.ExitStack) -> None:
-        self._links = Links(context, self._number, self._host, place(), self._bootstrap.keys)
+        self._links = Links(context, self._host, place(), self._bootstrap.keys)
         closing.callback(self._links.close)
-        welcome = self._greet()
-        self._links.connect(welcome.peers, START_S)
+        copies = self._open_copies()
+        welcome = self._greet(self._held_bytes(copies))
+        self._number = self._lines.worker = welcome.worker
+        self._links.connect(welcome.worker, welcome.peers, START_S)
         self._wakeup = Wakeup()
         closing.callback(self._wakeup.close)
         pool = ThreadPoolExecutor(max_workers=4, thread_name_prefix="mainstay")
         closing.callback(self._end_threads, pool)
         closing.enter_context(settled_process())
-        self._run(self._loaded(welcome), pool)
+        self._run(self._loaded(welcome), pool, copies)
+
+    def _open_copies(self) -> LocalCopies | None:
+        settings, lineage = self._bootstrap.copies, self._bootstrap.wanted.lineage
+        return None if settings is None else open_copies(settings, lineage, self._bootstrap.storage)
+
+    def _held_bytes(self, copies: LocalCopies | None) -> tuple[int, ...]:
+        """How much of what each worker is going to read this host has."""
+        if copies is None:
+            return ()
+        return tuple(copies.held_bytes(files) for files in self._bootstrap.wanted.files)
 
     def _loaded(self, welcome: Welcome) -> Deployment:
         try:
@@ -163,22 +193,23 @@ class RemoteWorker:
             ) from error
         return deployment
 
-    def _greet(self) -> Welcome:
+    def _greet(self, held_bytes: tuple[int, ...]) -> Welcome:
         self._tell(
             Hello(
                 self._attempt,
-                self._number,
+                self._process,
                 WIRE_VERSION,
                 os.getpid(),
                 self._host,
                 self._links.own,
+                held_bytes,
             )
         )
         while True:
             message = self._await_word(START_S)
             if message is None:
                 raise LinkError(
-                    f"worker {self._number} got no answer from the coordinator at "
+                    f"process {self._process} got no answer from the coordinator at "
                     f"{self._bootstrap.hub_address} within {START_S} s. Executors must be able to "
                     "open connections to the driver; Environment(coordinator_host=...) says under "
                     "which name or address they reach it."
@@ -208,11 +239,12 @@ class RemoteWorker:
 
     # ------------------------------------------------------------ the loop
 
-    def _run(self, deployment: Deployment, pool: ThreadPoolExecutor) -> None:
+    def _run(
+        self, deployment: Deployment, pool: ThreadPoolExecutor, copies: LocalCopies | None
+    ) -> None:
         self._schemas = _schemas(deployment, self._number)
         background = ThreadBackground(pool, self._reports, self._wakeup)
-        place, copies = self._bootstrap.storage, self._bootstrap.copies
-        storage = with_copies(open_storage(place), place, copies, deployment.lineage)
+        storage = metered(open_storage(self._bootstrap.storage), copies)
         calls = ThreadCalls(background)
         ports = Ports(
             SystemClock(), background, self._send, storage, open_storage, get_ident, calls, storage

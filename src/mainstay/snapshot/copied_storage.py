@@ -25,7 +25,11 @@ def with_copies(
     inner: Storage, place: str, settings: CopySettings | None, lineage: str
 ) -> MeteredStorage:
     """The storage of a worker of this host, with copies where there are to be some."""
-    copies = None if settings is None else open_copies(settings, lineage, place)
+    return metered(inner, None if settings is None else open_copies(settings, lineage, place))
+
+
+def metered(inner: Storage, copies: LocalCopies | None) -> MeteredStorage:
+    """A storage that counts what is read, with the copies of this host if it has any."""
     return MeteredStorage(inner) if copies is None else CopiedStorage(inner, copies)
 
 

@@ -175,6 +175,17 @@ class LocalCopies:
         with contextlib.suppress(OSError):
             _remove(self._folder / path)
 
+    def held_bytes(self, files: Iterable[FileRef]) -> int:
+        """How many bytes of some files there are copies of; no copy is read for that."""
+        return sum(file.size_bytes for file in files if self._is_held(file))
+
+    def _is_held(self, file: FileRef) -> bool:
+        target = self._folder / file.path
+        try:
+            return _note_of(target).exists() and target.stat().st_size == file.size_bytes
+        except OSError:
+            return False
+
     def use(self, paths: Iterable[str]) -> None:
         """These files are still needed: others go before them. Noted now and then."""
         now = time.monotonic()

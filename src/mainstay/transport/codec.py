@@ -27,7 +27,7 @@ from mainstay.runtime.messages import (
     TimeMark,
 )
 
-WIRE_VERSION = 3
+WIRE_VERSION = 4
 
 _BATCH, _MARKER, _END, _CREDIT, _PICKLED = b"B", b"M", b"E", b"C", b"P"
 _WATERMARK, _IDLE = b"W", b"I"

@@ -1,8 +1,9 @@
 """The hub: the coordinator's end of its links to the workers.
 
-A worker's address on the hub is its attempt and number; heartbeats come from an address of their
-own, because a thread of their own sends them. An address is believed only with the key of its
-attempt. What comes from an attempt that was dropped is not handed on.
+The address of a process on the hub is its attempt and the number it was started with; which worker
+it becomes it learns here. Heartbeats come from an address of their own, because a thread of their
+own sends them. An address is believed only with the key of its attempt. What comes from an attempt
+that was dropped is not handed on.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ _PROGRESS = struct.Struct("<Q")
 _MOST_AT_ONCE = 1000
 
 
-def identity(kind: bytes, attempt: int, worker: int) -> bytes:
-    """The address of a worker (``w``) or of its heartbeat (``h``)."""
-    return _IDENTITY.pack(kind, attempt, worker)
+def identity(kind: bytes, attempt: int, process: int) -> bytes:
+    """The address of a process (``w``) or of its heartbeat (``h``)."""
+    return _IDENTITY.pack(kind, attempt, process)
 
 
 def beat(progress: int) -> bytes:
@@ -44,27 +45,33 @@ class Heartbeat:
     """The process lives; ``progress`` counts the passes of its loop."""
 
     attempt: int
-    worker: int
+    process: int
     progress: int
 
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """A worker introduces itself: where others reach it, and where it runs."""
+    """A process introduces itself: where others reach it, where it runs, and what is there.
+
+    ``held_bytes`` says how much of the state of each worker its host has; it is empty where the
+    host has none. The first three fields stay where they are, for other versions to be told by.
+    """
 
     attempt: int
-    worker: int
+    process: int
     wire_version: int
     pid: int
     host: str
     peer: Peer
+    held_bytes: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Welcome:
-    """Everyone is there: what to run, and where the others are."""
+    """Everyone is there: which worker the process is, what to run, and where the others are."""
 
     attempt: int
+    worker: int
     deployment: bytes
     peers: dict[int, Peer]
 
@@ -78,10 +85,10 @@ class Die:
 
 @dataclass(frozen=True, slots=True)
 class Garbled:
-    """A worker sent something that cannot be read."""
+    """A process sent something that cannot be read."""
 
     attempt: int
-    worker: int
+    process: int
     reason: str
 
 
@@ -120,9 +127,9 @@ class Hub:
         if keys is not None:
             self._doorkeeper.refuse(keys.worker.public)
 
-    def send(self, attempt: int, worker: int, message: Any) -> None:
+    def send(self, attempt: int, process: int, message: Any) -> None:
         frames = encode(message)
-        self.socket.send_multipart([identity(b"w", attempt, worker), *frames], copy=True)
+        self.socket.send_multipart([identity(b"w", attempt, process), *frames], copy=True)
 
     def receive(self) -> list[Any]:
         """What has arrived; messages of dropped attempts are left out."""
@@ -140,7 +147,7 @@ class Hub:
         name = sender.bytes
         if len(name) != _IDENTITY.size or not frames:
             return None
-        kind, attempt, worker = _IDENTITY.unpack(name)
+        kind, attempt, process = _IDENTITY.unpack(name)
         keys = self._attempts.get(attempt)
         if keys is None or sender.get("User-Id") != keys.worker.public.decode():
             self.socket.send_multipart([name, *encode(Die(attempt))])
@@ -148,20 +155,20 @@ class Hub:
         if kind == b"h" and is_beat(frames):
             # The echo is the lease: a worker that does not get it ends itself.
             self.socket.send_multipart([name, *frames])
-            return Heartbeat(attempt, worker, _PROGRESS.unpack(frames[0])[0])
-        return _read(attempt, worker, frames)
+            return Heartbeat(attempt, process, _PROGRESS.unpack(frames[0])[0])
+        return _read(attempt, process, frames)
 
     def close(self) -> None:
         self._closing.close()
 
 
-def _read(attempt: int, worker: int, frames: list[bytes]) -> Any:
+def _read(attempt: int, process: int, frames: list[bytes]) -> Any:
     try:
         message = decode(frames, _no_schema)
     except ProtocolError as error:
-        return Garbled(attempt, worker, str(error))
+        return Garbled(attempt, process, str(error))
     if getattr(message, "attempt", None) != attempt:
-        return Garbled(attempt, worker, f"{type(message).__name__} is not of its attempt")
+        return Garbled(attempt, process, f"{type(message).__name__} is not of its attempt")
     return message
 
 

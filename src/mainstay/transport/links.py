@@ -40,18 +40,16 @@ class Peer:
 
 
 class Links:
-    """The links of one worker to its peers. Used by one thread."""
+    """The links of one worker to its peers. Used by one thread.
+
+    It listens before it has a number: that it gets when all have said where they listen.
+    """
 
     def __init__(
-        self,
-        context: zmq.Context[zmq.Socket[bytes]],
-        number: int,
-        host: str,
-        place: str,
-        keys: AttemptKeys,
+        self, context: zmq.Context[zmq.Socket[bytes]], host: str, place: str, keys: AttemptKeys
     ) -> None:
         self._context = context
-        self._number = number
+        self._number = -1
         self._keys = keys
         self._dealers: dict[int, zmq.Socket[bytes]] = {}
         self._watches: dict[int, Watch] = {}
@@ -83,28 +81,29 @@ class Links:
 
     # ------------------------------------------------------------ connecting
 
-    def connect(self, peers: dict[int, Peer], timeout_s: float) -> None:
-        """Connect to those with higher numbers, and wait until everyone has been heard of."""
-        for number, peer in peers.items():
-            if number > self._number:
-                self._connect(number, peer)
-        missing = {number for number in peers if number != self._number}
+    def connect(self, number: int, peers: dict[int, Peer], timeout_s: float) -> None:
+        """As a worker, connect to those with higher numbers, and wait until all are heard of."""
+        self._number = number
+        for other, peer in peers.items():
+            if other > number:
+                self._connect(other, peer)
+        missing = peers.keys() - {number}
         poller = self.poller()
         while missing:
             ready = dict(poller.poll(int(timeout_s * 1000)))
             if not ready:
                 raise LinkError(
-                    f"worker {self._number} cannot reach workers {sorted(missing)} within "
+                    f"worker {number} cannot reach workers {sorted(missing)} within "
                     f"{timeout_s} s. Executors must be able to open connections to each other."
                 )
             self._check(ready)
-            for number, frames in self._arrived(ready):
+            for other, frames in self._arrived(ready):
                 if frames[0] == _GREETING:
-                    missing.discard(number)
-                    self._greet_back(number)
+                    missing.discard(other)
+                    self._greet_back(other)
                 else:
                     # A peer that has heard of everyone may begin before this worker has.
-                    self._early.append((number, frames))
+                    self._early.append((other, frames))
 
     def _connect(self, number: int, peer: Peer) -> None:
         dealer = self._socket(zmq.DEALER)

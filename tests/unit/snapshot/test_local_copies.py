@@ -82,6 +82,17 @@ def test_what_was_read_whole_is_there_the_next_time(tmp_path: Path, inner: Count
     assert storage.read_bytes() == (20, 20)
 
 
+def test_a_host_knows_how_much_it_has_without_reading_it(tmp_path: Path, inner: Counting) -> None:
+    CopiedStorage(inner, opened(tmp_path)).write(A, b"0123456789")
+    CopiedStorage(inner, opened(tmp_path)).write(B, b"01234")
+    refs = [reference(A, b"0123456789"), reference(B, b"01234"), reference(C, b"never written")]
+    assert opened(tmp_path).held_bytes(refs) == 15
+    copy_of(tmp_path, A).write_bytes(b"torn")
+    copy_of(tmp_path, f"{B}~").unlink()
+    assert opened(tmp_path).held_bytes(refs) == 0
+    assert inner.read_paths == []
+
+
 def test_what_was_read_in_part_is_not_kept(tmp_path: Path, inner: Counting) -> None:
     inner.write(A, b"0123456789")
     storage = CopiedStorage(inner, opened(tmp_path))

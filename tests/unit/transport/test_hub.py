@@ -161,7 +161,7 @@ def test_garbage_of_a_worker_is_reported_and_the_others_are_heard(
     broken.send_multipart(frames)
     (message,) = heard(hub)
     assert isinstance(message, Garbled)
-    assert (message.attempt, message.worker) == (ONE, 1)
+    assert (message.attempt, message.process) == (ONE, 1)
     assert message.reason
     traffic_goes_on(hub, whole)
 

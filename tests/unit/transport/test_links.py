@@ -131,12 +131,12 @@ def test_what_a_quick_peer_sends_before_a_slow_one_is_linked_is_kept(
     without_late = {party.number: party.links.own for party in (quick, slow)}
     everyone = {**without_late, 2: late.links.own}
     with ThreadPoolExecutor(3) as pool:
-        joining = pool.submit(slow.links.connect, everyone, PATIENCE_S)
-        pool.submit(quick.links.connect, without_late, PATIENCE_S).result()
+        joining = pool.submit(slow.links.connect, slow.number, everyone, PATIENCE_S)
+        pool.submit(quick.links.connect, quick.number, without_late, PATIENCE_S).result()
         quick.links.send(1, Credit(ONE, ChannelId(1), 5))
         # The greeting of the late one comes after the credit of the quick one.
         partial = {1: slow.links.own, 2: late.links.own}
-        pool.submit(late.links.connect, partial, PATIENCE_S).result()
+        pool.submit(late.links.connect, late.number, partial, PATIENCE_S).result()
         joining.result()
     assert receive_count(slow, 1) == [Credit(ONE, ChannelId(1), 5)]
 
@@ -146,7 +146,7 @@ def test_a_peer_that_cannot_be_reached_is_named(keys: AttemptKeys, closing: Exit
     closing.callback(party.close)
     nowhere = Peer("b", "tcp://127.0.0.1:9", None)
     with pytest.raises(LinkError, match=r"worker 0 cannot reach workers \[1\] within 0.2 s"):
-        party.links.connect({0: party.links.own, 1: nowhere}, 0.2)
+        party.links.connect(0, {0: party.links.own, 1: nowhere}, 0.2)
 
 
 @pytest.mark.parametrize("places", [("a", "a"), ("a", "b")], ids=["unix", "tcp"])
@@ -230,7 +230,7 @@ def test_links_that_cannot_listen_leave_nothing_behind(
 
     monkeypatch.setattr("mainstay.transport.links.listen", refuse)
     with pytest.raises(OSError, match="no ports left"):
-        Links(context, 0, "127.0.0.1", "a", keys)
+        Links(context, "127.0.0.1", "a", keys)
 
 
 # ---------------------------------------------------------------- strangers in numbers
@@ -244,7 +244,7 @@ from mainstay.drive.process import settle_process
 from mainstay.transport.keys import AttemptKeys, KeyPair
 from mainstay.transport.links import Links
 settle_process()
-links = Links(zmq.Context(), 0, "127.0.0.1", "place", AttemptKeys.new(KeyPair.new().public))
+links = Links(zmq.Context(), "127.0.0.1", "place", AttemptKeys.new(KeyPair.new().public))
 print(links.own.local, flush=True)
 sys.stdin.readline()
 print("alive", flush=True)

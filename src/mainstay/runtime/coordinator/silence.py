@@ -2,14 +2,19 @@
 
 The end of a process is told: by its peers, whose links break, or by what supervises it. A host that
 has lost its power or its network tells nobody, and nothing that runs there does. So a host is taken
-for lost when nobody there is heard of any more while somebody elsewhere is. Where nobody is heard
-of anywhere, it is rather the driver that is cut off, and no host is to blame.
+for lost when nobody there is heard of any more while somebody elsewhere is.
+
+Where nobody is heard of on any of several hosts, it is rather the driver that is cut off. Nothing
+is given up then: another attempt would be launched into the void, and TCP tries again ever more
+seldom. So it is waited until somebody is heard again, or until whatever supervises the workers
+says that they have ended; for that it has to be reached, too.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 QUIET = 0.5
 """After this part of the patience with a worker it counts as quiet, when another one is given up:
@@ -42,6 +47,48 @@ class Silence:
     worker: int
     reason: str
     hosts: tuple[LostHost, ...]
+    is_everywhere: bool = False
+    """Whether nobody is heard of on any host, and there are several."""
+
+
+@dataclass(frozen=True, slots=True)
+class CutOff:
+    """Nobody is heard of on any of several hosts, for so long: nothing is to be given up."""
+
+    silent_s: float
+    hosts: int
+
+
+class Listening:
+    """What follows from when the workers of an attempt were heard of, over its course.
+
+    After ``patience_s`` a silent worker is given up, after ``cut_off_s`` even where all are silent.
+    """
+
+    def __init__(self, patience_s: float, cut_off_s: float) -> None:
+        self._patience_s = patience_s
+        self._cut_off_s = cut_off_s
+        self._is_cut_off = False
+        self._back_at = -math.inf
+
+    def judge(self, sightings: Iterable[Sighting], now: float) -> Silence | CutOff | None:
+        """Which worker is given up; None while all are in time, or have to be given time again."""
+        seen = list(sightings)
+        if self._is_cut_off and not self._are_all_quiet(seen, now):
+            # Links come back one by one: who is heard first is not the only one left.
+            self._is_cut_off, self._back_at = False, now
+        given = [replace(each, heard=max(each.heard, self._back_at)) for each in seen]
+        found = silence(given, now, self._patience_s)
+        if found is None or not found.is_everywhere:
+            return found
+        silent_s = now - max(each.heard for each in seen)
+        if silent_s > self._cut_off_s:
+            return found
+        self._is_cut_off = True
+        return CutOff(silent_s, len({each.host for each in seen}))
+
+    def _are_all_quiet(self, seen: list[Sighting], now: float) -> bool:
+        return _is_quiet(seen, now, self._patience_s)
 
 
 def silence(sightings: Iterable[Sighting], now: float, patience_s: float) -> Silence | None:
@@ -55,8 +102,9 @@ def silence(sightings: Iterable[Sighting], now: float, patience_s: float) -> Sil
     quiet = {host: on for host, on in hosts.items() if _is_quiet(on, now, patience_s)}
     reason = f"it was not heard of for {patience_s} s"
     if len(quiet) == len(hosts):
-        also = ", nor was any worker of another host" if len(hosts) > 1 else ""
-        return Silence(seen[0].worker, reason + also, ())
+        is_everywhere = len(hosts) > 1
+        also = ", nor was any worker of another host" if is_everywhere else ""
+        return Silence(seen[0].worker, reason + also, (), is_everywhere)
     return Silence(seen[0].worker, reason, tuple(_lost(on, now) for on in quiet.values()))
 
 

@@ -207,9 +207,10 @@ def _main(bootstrap: bytes, host: str | None) -> Main:
         for _ in batches:
             continue
         context = BarrierTaskContext.get()
-        number = context.partitionId()
-        own = host or context.getTaskInfos()[number].address.rsplit(":", 1)[0].strip("[]")
-        RemoteWorker(cloudpickle.loads(bootstrap), number, own).run()
+        # Spark puts a partition anywhere: which worker the task becomes is the coordinator's word.
+        process = context.partitionId()
+        own = host or context.getTaskInfos()[process].address.rsplit(":", 1)[0].strip("[]")
+        RemoteWorker(cloudpickle.loads(bootstrap), process, own).run()
         return iter(())
 
     return main
