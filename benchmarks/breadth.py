@@ -13,11 +13,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-import cloudpickle
-
 import mainstay as ms
 from benchmarks.report import Size, Table, count, median
 from mainstay.connectors import Memory, Rows
+from mainstay.drive.shipment import Shipment
 from mainstay.runtime.coordinator.coordinator import Coordinator
 from mainstay.runtime.coordinator.recovery import plan_restore
 from mainstay.runtime.coordinator.succession import Succession
@@ -274,9 +273,9 @@ def _shipped(deployment: Deployment) -> tuple[float, int]:
 
 
 def shipped(deployment: Deployment) -> Iterator[bytes]:
-    whole = cloudpickle.dumps(deployment)
-    for _ in range(deployment.job.workers):
-        yield whole
+    shipment = Shipment(deployment)
+    for worker in range(deployment.job.workers):
+        yield shipment.shared + shipment.part(worker)
 
 
 def _work(table: Table, operators: int, parallelism: int, repeats: int) -> None:

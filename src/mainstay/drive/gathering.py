@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from mainstay.drive.shipment import Shipment
 from mainstay.runtime.coordinator.silence import Listening, Sighting
 from mainstay.runtime.coordinator.worker_numbers import hand_out
 from mainstay.runtime.messages import Attempt
@@ -23,7 +24,7 @@ class Gathering:
 
     attempt: Attempt
     workers: int
-    deployment: bytes
+    shipment: Shipment
     started: float
     listening: Listening
     hellos: dict[int, Hello] = field(default_factory=dict)
@@ -52,10 +53,11 @@ class Gathering:
         self.processes = {worker: process for process, worker in self._numbers.items()}
         self._heard = dict.fromkeys(self.hellos, now)
         peers = self._peers()
-        return {
-            process: Welcome(self.attempt, worker, self.deployment, peers)
-            for process, worker in self._numbers.items()
-        }
+        return {process: self._welcome(worker, peers) for process, worker in self._numbers.items()}
+
+    def _welcome(self, worker: int, peers: dict[int, Peer]) -> Welcome:
+        shared, part = self.shipment.shared, self.shipment.part(worker)
+        return Welcome(self.attempt, worker, shared, part, peers)
 
     def _peers(self) -> dict[int, Peer]:
         return {worker: self.hellos[process].peer for worker, process in self.processes.items()}

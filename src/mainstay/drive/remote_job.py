@@ -14,7 +14,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-import cloudpickle
 import zmq
 
 from mainstay.drive.background import Report, ThreadBackground
@@ -25,6 +24,7 @@ from mainstay.drive.lease import LEASE_S
 from mainstay.drive.printed import Printed
 from mainstay.drive.remote_worker import Bootstrap, Wanted
 from mainstay.drive.scaling import Scaling
+from mainstay.drive.shipment import Shipment
 from mainstay.drive.wakeup import Wakeup
 from mainstay.errors import LinkError, ProtocolError, brief
 from mainstay.ha.election import Election
@@ -155,10 +155,9 @@ class RemoteJob(JobHandle):
         self._launching(deployment)
         attempt, workers = deployment.attempt, deployment.job.workers
         bootstrap = self._bootstrap(deployment)
-        shipped = cloudpickle.dumps(deployment)
         listening = Listening(self._patience.silence_s, self._patience.cut_off_s)
         now = self._clock.monotonic()
-        self._gathering = Gathering(attempt, workers, shipped, now, listening)
+        self._gathering = Gathering(attempt, workers, Shipment(deployment), now, listening)
         self._cut_off = None
 
         def ended(reason: str) -> None:

@@ -30,6 +30,7 @@ from mainstay.drive.clock import SystemClock
 from mainstay.drive.lease import LEASE_S, Lease, Progress, leave
 from mainstay.drive.printed import WaitingLines
 from mainstay.drive.process import settled_process
+from mainstay.drive.shipment import unpacked
 from mainstay.drive.tee import end_lines, listening
 from mainstay.drive.wakeup import Wakeup
 from mainstay.errors import LinkError, SparkSetupError, UserFunctionError
@@ -184,14 +185,13 @@ class RemoteWorker:
 
     def _loaded(self, welcome: Welcome) -> Deployment:
         try:
-            deployment: Deployment = pickle.loads(welcome.deployment)
+            return unpacked(welcome.deployment, welcome.restored)
         except BaseException as error:
             raise SparkSetupError(
                 f"worker {self._number} cannot load the job's program: {type(error).__name__}: "
                 f"{error}. What the program imports must be installed where the workers run; "
                 "modules of your own can be sent with --py-files."
             ) from error
-        return deployment
 
     def _greet(self, held_bytes: tuple[int, ...]) -> Welcome:
         self._tell(

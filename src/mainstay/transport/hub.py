@@ -68,11 +68,13 @@ class Hello:
 
 @dataclass(frozen=True, slots=True)
 class Welcome:
-    """Everyone is there: which worker the process is, what to run, and where the others are."""
+    """Everyone is there: which worker the process is, what to run, from what, and where the others
+    are."""
 
     attempt: int
     worker: int
     deployment: bytes
+    restored: bytes
     peers: dict[int, Peer]
 
 

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from mainstay.drive.gathering import Gathering
+from mainstay.drive.shipment import Shipment, unpacked
 from mainstay.runtime.coordinator.silence import Listening
+from mainstay.runtime.deployment import Deployment, RestoredState
 from mainstay.runtime.messages import Attempt
+from mainstay.runtime.spec import JobSpec
 from mainstay.transport.codec import WIRE_VERSION
 from mainstay.transport.hub import Hello
 from mainstay.transport.links import Peer
 
 ONE = Attempt(1)
+DEPLOYMENT = Deployment(
+    JobSpec((), 128, "exactly_once"),
+    ONE,
+    "lineage",
+    {(uid, subtask): RestoredState(rewrite=bool(subtask)) for uid in "ab" for subtask in (0, 1)},
+)
 
 
 def hello(process: int, *held: int) -> Hello:
@@ -18,7 +29,7 @@ def hello(process: int, *held: int) -> Hello:
 
 
 def gathered(*hellos: Hello) -> Gathering:
-    gathering = Gathering(ONE, 2, b"job", 0.0, Listening(10.0, 60.0))
+    gathering = Gathering(ONE, 2, Shipment(DEPLOYMENT), 0.0, Listening(10.0, 60.0))
     for each in hellos:
         assert gathering.takes(each)
     return gathering
@@ -40,6 +51,13 @@ def test_each_process_is_told_which_worker_it_is_and_where_the_others_are() -> N
     assert all(welcome.peers == peers for welcome in welcomes.values())
     assert gathering.processes == {0: 1, 1: 0}
     assert gathering.places() == {0: ("host-1", 101), 1: ("host-0", 100)}
+
+
+def test_each_worker_is_sent_its_own_state_and_no_other() -> None:
+    for process, welcome in gathered(hello(0), hello(1)).welcomes(4.0).items():
+        sent = unpacked(welcome.deployment, welcome.restored)
+        own = {(uid, process): DEPLOYMENT.restored[uid, process] for uid in "ab"}
+        assert sent == replace(DEPLOYMENT, restored=own)
 
 
 def test_signs_of_life_of_a_process_are_those_of_its_worker() -> None:

@@ -16,6 +16,9 @@ HeldBytes = Mapping[int, Sequence[int]]
 """Of each process, by the number it was started with: how many bytes of each worker's files there
 are on its host. It may be empty where there are none."""
 
+MOST_FILES = 10_000
+"""Every process is sent the list of all files: beyond this it would cost more than it saves."""
+
 
 def hand_out(held: HeldBytes) -> dict[int, int]:
     """The worker that each process becomes: the most bytes first, and then any.
@@ -50,9 +53,10 @@ def _rest(processes: set[int], workers: set[int]) -> dict[int, int]:
 
 
 def files_by_worker(restored: Restored, workers: int) -> tuple[tuple[FileRef, ...], ...]:
-    """The state files that each worker reads from the job's storage, by its number."""
+    """The state files that each worker reads from the job's storage, by its number; none at all
+    where they are too many."""
     files: list[list[FileRef]] = [[] for _ in range(workers)]
     for (_, subtask), state in restored.items():
         if state.origin is None and subtask < workers:
             files[subtask].extend(file for segment in state.chain for file in segment.files())
-    return tuple(map(tuple, files))
+    return tuple(map(tuple, files)) if sum(map(len, files)) <= MOST_FILES else ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mainstay.runtime.coordinator.worker_numbers import files_by_worker, hand_out
+from mainstay.runtime.coordinator.worker_numbers import MOST_FILES, files_by_worker, hand_out
 from mainstay.runtime.deployment import RestoredState
 from mainstay.snapshot.manifest import FileRef, SegmentRef
 
@@ -54,3 +54,9 @@ def test_a_worker_reads_the_files_of_its_subtasks_in_the_jobs_own_storage() -> N
     }
     files = files_by_worker(restored, 3)
     assert [[file.path for file in each] for each in files] == [["a", "b", "c", "d"], ["e"], []]
+
+
+def test_a_list_that_would_be_too_long_for_every_process_is_left_out() -> None:
+    many = tuple(segment(f"s{number}") for number in range(MOST_FILES))
+    assert len(files_by_worker({("sum", 0): RestoredState(many)}, 2)[0]) == MOST_FILES
+    assert files_by_worker({("sum", 0): RestoredState((*many, segment("one more")))}, 2) == ()
