@@ -24,6 +24,16 @@ _SECONDS = {
     "d": 86400.0,
     "day": 86400.0,
 }
+_LONGEST_S = 10_000_000 * 86400.0
+"""Beyond all times. With a few times as much, sums of times would not fit their numbers."""
+_OTHER_UNITS = dict.fromkeys(
+    ("u", "usec", "micro", "microsecond"), 'a microsecond is "0.001ms", or a timedelta'
+)
+_OTHER_UNITS |= dict.fromkeys(("w", "week"), 'a week is "7 days"')
+_OTHER_UNITS |= dict.fromkeys(
+    ("mo", "month", "y", "year"),
+    'months and years differ in length, so write days, as in "30 days"',
+)
 _BYTES = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "KB": 10**3, "MB": 10**6, "GB": 10**9}
 _SHOWN = ("B", "KiB", "MiB", "GiB", "TiB")
 _NUMBER_AND_UNIT = r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]+)\s*"
@@ -50,6 +60,11 @@ def seconds(text: str | float | timedelta, name: str, *, positive: bool = False)
     if not math.isfinite(value) or value < 0 or (positive and value == 0):
         least = "more than zero" if positive else "zero or more"
         raise GraphError(f"{name}={text!r} must be a duration of {least}.")
+    if value > _LONGEST_S:
+        raise GraphError(
+            f"{name}={text!r} is too long: times end with the year 9999. Choose a duration of at "
+            "most 10,000,000 days."
+        )
     return value
 
 
@@ -58,6 +73,8 @@ def _meant_duration(found: re.Match[str] | None) -> str:
     if found is None:
         return ""
     number, unit = found.groups()
+    if unit.lower().removesuffix("s") in _OTHER_UNITS:
+        return f" There is no unit {unit!r}: {_OTHER_UNITS[unit.lower().removesuffix('s')]}."
     return did_you_mean(f"{number} {unit}", [f"{number} {known}" for known in _SECONDS])
 
 

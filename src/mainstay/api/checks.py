@@ -227,8 +227,10 @@ def _check_call(
     """Whether a function can be called with this many arguments, and gives its value at once."""
     body = _body(function)
     if inspect.isasyncgenfunction(body) or (is_async(function) and not may_await):
-        hint = "" if may_await else ", or call map_async(...)"
-        raise GraphError(f"{where}: {_name(function)} is async; write an ordinary def{hint}.")
+        instead = "an ordinary def, or call map_async(...)"
+        if may_await:
+            instead = "return instead of yield: it gives one row for each row"
+        raise GraphError(f"{where}: {_name(function)} is async; write {instead}.")
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):  # some built-in functions have none

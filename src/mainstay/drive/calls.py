@@ -101,7 +101,11 @@ class _Call:
 
 
 async def _awaited(work: Callable[[], Any]) -> Any:
-    return await work()
+    try:
+        return await work()
+    except (SystemExit, KeyboardInterrupt) as error:
+        # It would end the event loop, and with it the calls of all jobs.
+        raise reportable(error) from error
 
 
 class DaemonThreads:
@@ -132,5 +136,16 @@ def _threads(pid: int) -> DaemonThreads:
 def _loop(pid: int) -> asyncio.AbstractEventLoop:
     """The event loop of this process."""
     loop = asyncio.new_event_loop()
-    threading.Thread(target=loop.run_forever, name="mainstay-coroutines", daemon=True).start()
+    run = partial(_run_for_ever, loop)
+    threading.Thread(target=run, name="mainstay-coroutines", daemon=True).start()
     return loop
+
+
+def _run_for_ever(loop: asyncio.AbstractEventLoop) -> None:
+    """Run an event loop, also after a task of the author's own has called for the end of all."""
+    while True:
+        try:
+            loop.run_forever()
+        except (SystemExit, KeyboardInterrupt):
+            # Whoever awaits the task is told of it.
+            continue

@@ -50,12 +50,19 @@ _LONG_LIMIT = 1 << 63
 
 
 class DoesNotFitError(MainstayError):
-    """A sum is beyond its type. ``position`` is the place of its key in the batch."""
+    """A sum is beyond its type. ``position`` is the place of its key in ``keys``, or in the batch
+    that the caller knows."""
 
     def __init__(self, accumulator: Accumulator, position: int) -> None:
         super().__init__(accumulator.of, position)
         self.accumulator = accumulator
         self.position = position
+        self.keys: pa.Array | None = None
+
+    def among(self, keys: pa.Array) -> DoesNotFitError:
+        """The same where the caller cannot know the keys."""
+        self.keys = keys
+        return self
 
 
 def accumulating(accumulator: Accumulator) -> Accumulating:

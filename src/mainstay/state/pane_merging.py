@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from mainstay.state.accumulating import Accumulating, Column
+from mainstay.state.accumulating import Accumulating, Column, DoesNotFitError
 from mainstay.state.slots import Slots, slots_for
 from mainstay.state.values import ValueType
 
@@ -92,8 +92,11 @@ class Merged(_ByKey):
     def add(self, keys: pa.Array, columns: Sequence[Column]) -> None:
         """A pane more, newer than those before."""
         slots = self._entered(keys)
-        for part, kept, new in zip(self._parts, self._columns, columns, strict=True):
-            _put(kept, slots, part.merge(_some(kept, slots), new))
+        try:
+            for part, kept, new in zip(self._parts, self._columns, columns, strict=True):
+                _put(kept, slots, part.merge(_some(kept, slots), new))
+        except DoesNotFitError as error:
+            raise error.among(keys) from None
 
 
 class Sums(_ByKey):

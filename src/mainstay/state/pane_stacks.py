@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mainstay.state.accumulating import Accumulating, Column
+from mainstay.state.accumulating import Accumulating, Column, DoesNotFitError
 from mainstay.state.slots import Slots, slots_for
 from mainstay.state.values import ValueType
 
@@ -94,8 +94,13 @@ class Stacks:
         if len(self._slots) > len(older.present):
             older = older.grown(self._parts, max(len(self._slots), 2 * len(older.present)))
         kept = [_some(column, slots) for column in older.columns]
-        for part, place, old, new in zip(self._parts, older.columns, kept, columns, strict=True):
-            _put(place, slots, part.merge(old, new))
+        try:
+            for part, place, old, new in zip(
+                self._parts, older.columns, kept, columns, strict=True
+            ):
+                _put(place, slots, part.merge(old, new))
+        except DoesNotFitError as error:
+            raise error.among(keys) from None
         older.present[slots] = True
         return older
 
@@ -119,7 +124,7 @@ class Stacks:
             merged = Dense.empty(self._parts, len(self._slots))
             for pane in block:
                 merged = self._with(merged, pane)
-            left = merged if left is None else merged.merged(self._parts, left)
+            left = merged if left is None else self._both(merged, left)
             self._later.append((block, left))
         self._back = Dense.empty(self._parts, 0)
 
@@ -128,19 +133,24 @@ class Stacks:
         found: list[tuple[int, Dense]] = []
         for pane in reversed(panes):
             alone = self._with(Dense.empty(self._parts, len(self._slots)), pane)
-            left = alone if not found else alone.merged(self._parts, found[-1][1])
+            left = alone if not found else self._both(alone, found[-1][1])
             found.append((pane, left))
         return found
+
+    def _both(self, older: Dense, newer: Dense) -> Dense:
+        try:
+            return older.merged(self._parts, newer)
+        except DoesNotFitError as error:
+            raise error.among(self._slots.keys(np.arange(len(self._slots)))) from None
 
     def all(self) -> Keyed:
         """The keys of all panes, and what is kept for each."""
         merged: Dense | None = None
         for stack in (self._first, self._later):
             if stack:
-                merged = (
-                    stack[-1][1] if merged is None else merged.merged(self._parts, stack[-1][1])
-                )
-        merged = self._back if merged is None else merged.merged(self._parts, self._back)
+                left = stack[-1][1]
+                merged = left if merged is None else self._both(merged, left)
+        merged = self._back if merged is None else self._both(merged, self._back)
         places = np.flatnonzero(merged.present)
         self.live = len(places)
         return self._slots.keys(places), [_some(column, places) for column in merged.columns]

@@ -159,3 +159,19 @@ def test_a_call_that_never_ends_is_given_up_in_time(tmp_path: Path) -> None:
     asked.sink(out, uid="out")
     env.start("asking").wait(progress=False)
     assert sorted(out.rows()) == [(-2,), (-1,)]
+
+
+async def exits() -> None:
+    raise SystemExit(3)
+
+
+async def exits_in_a_task_of_its_own() -> None:
+    await asyncio.create_task(exits())
+
+
+@pytest.mark.parametrize("work", [exits, exits_in_a_task_of_its_own])
+def test_a_coroutine_that_exits_is_heard_of_and_the_others_go_on(caller: Caller, work: Any) -> None:
+    caller.call(work, is_async=True)
+    assert "SystemExit" in str(caller.next())
+    caller.call(where, is_async=True)
+    assert caller.next()[0] == "mainstay-coroutines"

@@ -13,8 +13,12 @@ This is a hot file (benchmarks/aggregate_path.py).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from mainstay.errors import StateTypeError
@@ -36,6 +40,8 @@ from mainstay.state.aggregates import STATE, Aggregation
 from mainstay.state.backends.contract import Work
 from mainstay.state.columns import ColumnsHandle
 from mainstay.state.grouping import Grouper, Groups
+
+Codes = npt.NDArray[np.int64]
 
 WORTHWHILE = 0.65
 """Groups per row above which combining costs more than it saves."""
@@ -107,8 +113,27 @@ class Gathering(GatheringOperator):
         """The uid that the author of the job knows."""
         return self.context.uid
 
-    def refused(self, error: DoesNotFitError, keys: pa.Array) -> StateTypeError:
+    @contextmanager
+    def blamed(self, keys: pa.Array | None = None, codes: Codes | None = None) -> Iterator[None]:
+        """Errors of aggregates name what their author can look for. What is worked on belongs to
+        these keys, by their numbers if any; where they are left out, the error knows them."""
+        try:
+            yield
+        except DoesNotFitError as error:
+            of = keys if keys is None or codes is None else keys.take(pa.array(codes))
+            raise self.refused(error, of) from None
+        except AggregateFailedError as error:
+            raise self.failed(error) from error.cause
+
+    def outputs(self, keys: pa.Array, columns: list[Column]) -> list[pa.Array]:
+        """The results of what is kept for some keys."""
+        with self.blamed(keys):
+            return [result(output, columns, self._parts) for output in self._aggregation.outputs]
+
+    def refused(self, error: DoesNotFitError, keys: pa.Array | None) -> StateTypeError:
         """The error of a sum that is beyond its type, with all that its author can look for."""
+        keys = keys if error.keys is None else error.keys
+        assert keys is not None, "whoever merges without a batch says which keys these are"
         key = keys[error.position].as_py()
         accumulator = error.accumulator
         return StateTypeError(
@@ -230,12 +255,7 @@ class AggregateByKey(Gathering):
         groups = self._grouper.group(keys)
         if groups.codes is not None:
             keys = keys.take(pa.array(groups.rows))
-        try:
+        with self.blamed(keys):
             kept = self._state.fold(keys, self.combined(batch, groups))
-            results = [result(output, kept, self._parts) for output in self._aggregation.outputs]
-        except DoesNotFitError as error:
-            raise self.refused(error, keys) from None
-        except AggregateFailedError as error:
-            raise self.failed(error) from error.cause
-        columns = [*self.key_columns(batch, groups), *results]
+        columns = [*self.key_columns(batch, groups), *self.outputs(keys, kept)]
         return pa.RecordBatch.from_arrays([columns[n] for n in self._order], schema=self._schema)

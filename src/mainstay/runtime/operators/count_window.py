@@ -11,8 +11,6 @@ This is a hot file (benchmarks/sessions.py).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import numpy as np
 import numpy.typing as npt
@@ -24,11 +22,8 @@ from mainstay.runtime.operators.made_for import check_made_for
 from mainstay.runtime.operators.session import merge_into, some_of
 from mainstay.runtime.spec import KeySpec
 from mainstay.state.accumulating import (
-    AggregateFailedError,
     Column,
-    DoesNotFitError,
     accumulating,
-    result,
 )
 from mainstay.state.aggregates import Accumulator, Aggregation
 from mainstay.state.grouping import Groups
@@ -112,22 +107,12 @@ class CountByKey(Gathering):
         group = np.empty(len(of), np.int64)
         group[order] = np.cumsum(begins) - 1
         groups = Groups(order[first], group)
-        with self._of_keys(keys, of[first]):
+        with self.blamed(keys, of[first]):
             columns = self.combined_apart(batch, groups)
         columns.append((np.bincount(group, minlength=len(first)), None))
         new = _Slices(of[first], numbers[first], columns, np.full(len(first), NONE, np.int64))
         self._go_on(new, keys, stored)
         return new
-
-    @contextmanager
-    def _of_keys(self, keys: pa.Array, codes: Numbers) -> Iterator[None]:
-        """What is worked on belongs to these keys, by their numbers."""
-        try:
-            yield
-        except DoesNotFitError as error:
-            raise self.refused(error, keys.take(pa.array(codes))) from None
-        except AggregateFailedError as error:
-            raise self.failed(error) from error.cause
 
     def _go_on(self, new: _Slices, keys: pa.Array, stored: _Slices) -> None:
         """Merge slices that were begun into those that go on with them."""
@@ -139,7 +124,7 @@ class CountByKey(Gathering):
         is_first = np.diff(new.codes, prepend=-1) != 0
         into = np.flatnonzero(is_first & (place[new.codes] >= 0))
         met = place[new.codes[into]]
-        with self._of_keys(keys, new.codes[into]):
+        with self.blamed(keys, new.codes[into]):
             merge_into(new.columns, into, stored.columns, met, [*self._parts, self._counting])
         new.places[into] = stored.places[met]
         stored.forget(met)
@@ -168,7 +153,7 @@ class CountByKey(Gathering):
         columns = [some_of(column, first) for column in slices.columns[:-1]]
         for step in range(1, int((end - first).max(initial=0))):
             there = np.flatnonzero(first + step < end)
-            with self._of_keys(keys, codes[there]):
+            with self.blamed(keys, codes[there]):
                 self._add(columns, there, slices, first[there] + step)
         return columns
 
@@ -199,9 +184,8 @@ class CountByKey(Gathering):
         self._state.add(keys, slices.codes[new], slices.numbers[new], columns)
 
     def _emit(self, keys: pa.Array, columns: list[Column]) -> None:
-        results = [result(output, columns, self._parts) for output in self._aggregation.outputs]
         own = [keys] if len(self._key.columns) == 1 else keys.flatten()
-        found = [*own, *results]
+        found = [*own, *self.outputs(keys, columns)]
         arrays = [found[number] for number in self._order]
         self.out(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
 

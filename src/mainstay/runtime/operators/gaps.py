@@ -47,6 +47,9 @@ class Gaps:
                 given = column.to_pylist()
             lengths = {each: _seconds(each) for each in set(given)}
             return _checked(np.array([lengths[each] for each in given]))
+        except SchemaError as error:
+            named = SchemaError(f"operator {context.uid!r}: {error}")
+            raise user_error(context, named, function=self.function) from None
         except BaseException as error:
             raise user_error(context, error, function=self.function) from error
 

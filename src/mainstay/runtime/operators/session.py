@@ -36,10 +36,7 @@ from mainstay.runtime.watermarks import END_US, EVER_US, due_until
 from mainstay.runtime.windows import Times
 from mainstay.state.accumulating import (
     Accumulating,
-    AggregateFailedError,
     Column,
-    DoesNotFitError,
-    result,
 )
 from mainstay.state.aggregates import Accumulator, Aggregation
 from mainstay.state.grouping import Groups
@@ -216,21 +213,13 @@ class SessionByKey(Gathering):
         """What is to be kept for each session: of the rows, and of those that it replaces."""
         first = np.empty(len(ends), np.int64)
         first[of[::-1]] = np.arange(len(of) - 1, -1, -1)
-        try:
+        with self.blamed(keys, codes):
             columns = self.combined_apart(batch, Groups(first, of))
-        except DoesNotFitError as error:
-            raise self.refused(error, keys.take(pa.array(codes))) from None
-        except AggregateFailedError as error:
-            raise self.failed(error) from error.cause
         order = ordered(stored.of, stored.starts)
         for some in rounds(stored.of[order]):
             met, into = order[some], stored.of[order[some]]
-            try:
+            with self.blamed(keys, codes[into]):
                 merge_into(columns, into, stored.columns, met, self._parts)
-            except DoesNotFitError as error:
-                raise self.refused(error, keys.take(pa.array(codes[into]))) from None
-            except AggregateFailedError as error:
-                raise self.failed(error) from error.cause
         return [*columns, (ends, None)]
 
     def _replace(
@@ -318,9 +307,8 @@ class SessionByKey(Gathering):
             return
         is_one = len(self._key.columns) == 1
         bounds = [as_bounds(starts), as_bounds(columns[-1][0])]
-        results = [result(output, columns, self._parts) for output in self._aggregation.outputs]
         own = [keys] if is_one else keys.flatten()
-        found = [*own, *bounds, *results, pa.array(is_final)]
+        found = [*own, *bounds, *self.outputs(keys, columns), pa.array(is_final)]
         arrays = [found[number] for number in self._order]
         self.out(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
 

@@ -33,7 +33,7 @@ from mainstay.runtime.side_names import LATE
 from mainstay.runtime.spec import KeySpec
 from mainstay.runtime.watermarks import END_US, EVER_US, due_until
 from mainstay.runtime.windows import FixedWindows, Times
-from mainstay.state.accumulating import AggregateFailedError, Column, DoesNotFitError, result
+from mainstay.state.accumulating import Column
 from mainstay.state.aggregates import Aggregation
 from mainstay.state.columns import PanesHandle
 from mainstay.state.grouping import Groups
@@ -160,14 +160,9 @@ class WindowByKey(Slicing):
         if not len(keys):
             return
         entries = self.entries(keys, slices)
-        try:
+        with self.blamed(entries.keys, entries.codes):
             partials = self.combined(batch, entries.groups)
             self._state.fold_into(entries.keys, entries.codes, entries.slices, partials)
-        except DoesNotFitError as error:
-            of_groups = entries.keys.take(pa.array(entries.codes))
-            raise self.refused(error, of_groups) from None
-        except AggregateFailedError as error:
-            raise self.failed(error) from error.cause
         self._panes.changed(entries.slices)
         if self._emission.updates:
             self._note_touched(entries.keys, entries.codes, entries.slices)
@@ -265,7 +260,8 @@ class WindowByKey(Slicing):
 
     def _of_window(self, end: int, instant: int) -> tuple[pa.Array, list[Column]]:
         """The keys of a window that has not fired for them by this instant, with what is kept."""
-        keys, columns = self._panes.merged(end, self._state.panes())
+        with self.blamed():
+            keys, columns = self._panes.merged(end, self._state.panes())
         return _where(keys, columns, self._fired.of(keys) < instant)
 
     def _forget(self, instant: int) -> None:
@@ -273,7 +269,8 @@ class WindowByKey(Slicing):
         for pane in self._state.panes():
             if self._windows.last_end(pane) + self._emission.lateness_us > instant:
                 break
-            self._panes.drop(pane)
+            with self.blamed():
+                self._panes.drop(pane)
             self._touched.pop(pane, None)
 
     def _emit(
@@ -293,7 +290,7 @@ class WindowByKey(Slicing):
         rows = len(keys)
         is_one = len(self._key.columns) == 1
         bounds = [as_bounds(np.full(rows, time, np.int64)) for time in (start, end)]
-        results = [result(output, columns, self._parts) for output in self._aggregation.outputs]
+        results = self.outputs(keys, columns)
         final = pa.array(np.full(rows, is_final))
         found = [*([keys] if is_one else keys.flatten()), *bounds, *results, final]
         arrays = [found[number] for number in self._order]
@@ -327,7 +324,8 @@ class WindowByKey(Slicing):
         for end in self._windows.ends(changed, after, until):
             own = self._windows.of_window(changed, end)
             some = [keys for pane in own for keys in touched[pane]]
-            keys, columns = self._panes.some(end, panes, some)
+            with self.blamed():
+                keys, columns = self._panes.some(end, panes, some)
             fired = self._fired.of(keys)
             if late:
                 is_meant = (fired >= end) & (fired < end + self._emission.lateness_us)

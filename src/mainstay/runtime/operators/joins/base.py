@@ -140,7 +140,9 @@ class Join(Operator):
         count = len(keys)
         if not count:
             return
-        parts = keys.flatten() if pa.types.is_struct(keys.type) else [keys]
+        # Counted, and not told by the type: a single column of the key may be a struct itself.
+        is_one = len(self.shape.sides[LEFT].key.columns) == 1
+        parts = [keys] if is_one else keys.flatten()
         columns = []
         for field, (source, number) in zip(self.shape.schema, self.shape.columns, strict=False):
             if source == KEY:

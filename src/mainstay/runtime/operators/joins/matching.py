@@ -52,12 +52,22 @@ def are_equal(first: pa.Array, second: pa.Array) -> Mask:
 
 
 def have_no_null(keys: pa.Array) -> Mask | None:
-    """Which keys have a value in each column; None if all have. A null equals nothing."""
-    columns = [keys, *keys.flatten()] if pa.types.is_struct(keys.type) else [keys]
+    """Which keys have a value in each column, and in each field of a struct; None if all have. A
+    null equals nothing."""
     valid = [
-        column.is_valid().to_numpy(zero_copy_only=False) for column in columns if column.null_count
+        column.is_valid().to_numpy(zero_copy_only=False)
+        for column in _with_fields(keys)
+        if column.null_count
     ]
     return np.logical_and.reduce(valid) if valid else None
+
+
+def _with_fields(column: pa.Array) -> Iterator[pa.Array]:
+    """A column, and the fields of a struct at any depth."""
+    yield column
+    if pa.types.is_struct(column.type):
+        for field in column.flatten():
+            yield from _with_fields(field)
 
 
 class Sorted:

@@ -21,7 +21,7 @@ from mainstay.runtime.operators.gathering import LINGER_S
 from mainstay.runtime.operators.keeping import times_of
 from mainstay.runtime.operators.patterns.match import WAITING, Mask, MatchRows, Times
 from mainstay.runtime.side_names import LATE
-from mainstay.runtime.watermarks import END_US
+from mainstay.runtime.watermarks import END_US, due_until
 from mainstay.schema.sizes import joined
 from mainstay.state.rows import RowsHandle
 
@@ -90,11 +90,12 @@ class MatchInTime(MatchRows):
         yield from super().on_watermark(watermark)
         if (time_us := watermark.time_us) is None:
             return
-        for pane, keys, rows, times in self._due_rows(time_us):
+        until_us = due_until(time_us)
+        for pane, keys, rows, times in self._due_rows(until_us):
             yield from self._in_order(keys, rows, times)
-            self._drop(pane, time_us)
-        self._drop(None, time_us)
-        yield from self.expire(time_us)
+            self._drop(pane, until_us)
+        self._drop(None, until_us)
+        yield from self.expire(until_us)
         if time_us < END_US:
             # Not up to the end of time: a job that has ended may be started again with more input.
             self._fired.advance(time_us)
@@ -133,7 +134,7 @@ class MatchInTime(MatchRows):
                 times[part],
                 [None if mask is None else mask[part] for mask in masks],
             )
-            self._fired.advance(int(times[end - 1]) + 1)
+            self._fired.advance(min(int(times[end - 1]) + 1, END_US))
             yield
             start = end
 

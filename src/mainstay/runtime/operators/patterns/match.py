@@ -27,6 +27,7 @@ from mainstay.runtime.operators.rows import collect
 from mainstay.runtime.patterns import PatternSpec
 from mainstay.runtime.side_names import TIMED_OUT
 from mainstay.runtime.spec import KeySpec
+from mainstay.runtime.watermarks import END_US
 from mainstay.schema import batch_to_rows, rows_to_batches
 from mainstay.schema.evaluation import evaluated_all
 from mainstay.state.grouping import Grouper
@@ -37,8 +38,6 @@ from mainstay.state.values import Keys
 PARTIAL, DUE, WAITING = "partial", "due", "waiting"
 """The states: partial matches, when the time of the first one is over, and rows that wait."""
 SLICE_KEYS = 1024
-LATEST_US = 253_402_300_799_999_999
-"""The last moment that a datetime can say."""
 
 Times = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -225,7 +224,7 @@ class MatchRows(Operator):
         times = [(key, own.due_us()) for key, own in pairs if own.due_us() != own.was_due_us]
         self._due.set_many(
             Keys(key for key, _ in times),
-            [None if time is None else moment(min(time, LATEST_US)) for _, time in times],
+            [None if time is None else moment(min(time, END_US)) for _, time in times],
         )
 
     @property

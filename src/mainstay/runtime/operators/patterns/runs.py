@@ -13,6 +13,7 @@ from typing import Any
 
 from mainstay.runtime.operators.patterns.automaton import END, Automaton, Edge
 from mainstay.runtime.patterns import ANY, NONE, STRICT, TO_NEXT, Skip
+from mainstay.runtime.watermarks import END_US
 
 RUNNING, AT_ROW, AT_END = 0, 1, 2
 """Whether a run goes on, is complete since its last row, or since its time was over."""
@@ -214,7 +215,8 @@ class Runs:
 
     def _outcome(self, run: Run, time_us: int, *, is_match: bool) -> Outcome:
         rows = [self.rows[number] for number in run.rows]
-        return Outcome(run, rows, self.times[run.rows[0]], time_us, is_match)
+        # A run that would last beyond the end of time is over then.
+        return Outcome(run, rows, self.times[run.rows[0]], min(time_us, END_US), is_match)
 
     # ------------------------------------------------------------ time
 
