@@ -29,11 +29,16 @@ _MOST_KNOWN = 100
 
 
 class FrameReader:
-    """DataFrames of parts of a batch."""
+    """DataFrames of parts of a batch.
 
-    def __init__(self, names: Sequence[str], settings: ValueSettings) -> None:
+    ``is_wide`` has all numbers as int64 and float64. Spark makes DataFrames of a processor anew of
+    Python's numbers, so a function that multiplies a column of type int does not overflow there.
+    """
+
+    def __init__(self, names: Sequence[str], settings: ValueSettings, *, is_wide: bool) -> None:
         self._names = pd.Index(list(names))
         self._settings = settings
+        self._is_wide = is_wide
         self._most = 1
 
     def whole(self, batch: pa.RecordBatch) -> pd.DataFrame:
@@ -60,7 +65,7 @@ class FrameReader:
             return self._naive(column)
         if pa.types.is_nested(column.type):
             return column.cast(in_zone(column.type, self._settings.zone_name))
-        return column
+        return _widened(column) if self._is_wide else column
 
     def _naive(self, column: pa.Array) -> pa.Array:
         if column.type.tz is not None:
@@ -70,6 +75,12 @@ class FrameReader:
             return column.cast(_NS)
         except pa.ArrowInvalid:
             return column  # beyond the years of nanoseconds
+
+
+def _widened(column: pa.Array) -> pa.Array:
+    if pa.types.is_integer(column.type):
+        return column.cast(pa.int64())
+    return column.cast(pa.float64()) if pa.types.is_floating(column.type) else column
 
 
 class FrameWriter:

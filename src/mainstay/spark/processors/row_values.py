@@ -6,8 +6,9 @@ rows that Spark hands to a processor. What is yielded is taken by the names of i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, tzinfo
+from functools import partial
 from types import GeneratorType
 from typing import Any
 
@@ -72,26 +73,58 @@ def in_zone(arrow: pa.DataType, zone: str) -> pa.DataType:
 
 
 class KeyTuples:
-    """Keys as a processor is given them: tuples, also of one column; rows where a timer fires."""
+    """Keys as a processor is given them: tuples, also of one column, in which a struct is a dict.
+    Where a timer fires they are rows, and structs in them are rows."""
 
     def __init__(self, key: ValueType, names: Sequence[str], settings: ValueSettings) -> None:
         self._is_struct = len(names) > 1
-        types = list(key.arrow) if self._is_struct else [pa.field(names[0], key.arrow)]
-        zoned = [pa.types.is_timestamp(each.type) and each.type.tz is not None for each in types]
-        self._zone = settings.zone if any(zoned) and not settings.is_utc else None
-        self.is_plain = not self._is_struct and self._zone is None
+        types = [field.type for field in key.arrow] if self._is_struct else [key.arrow]
+        zone = None if settings.is_utc else settings.zone
+        self._zone = zone if any(map(_is_zoned, types)) else None
+        self._parts = [_part(each, zone) for each in types]
+        self._has_parts = any(self._parts)
+        self.is_plain = not self._is_struct and not self._has_parts
         """Whether the tuple of a key is just the key, as it is kept."""
         self._make = row_maker(tuple(names))
 
     def of(self, key: Any) -> tuple[Any, ...]:
         """The tuple of a kept key."""
-        if not self._is_struct:
-            return (key,) if self._zone is None else (_moved(key, self._zone),)
-        return tuple(key if self._zone is None else [_moved(each, self._zone) for each in key])
+        values = tuple(key) if self._is_struct else (key,)
+        return _converted(values, self._parts) if self._has_parts else values
 
     def row(self, key: Any) -> Row:
         """The same as a row of the key's columns."""
-        return self._make(self.of(key))
+        values = tuple(key) if self._is_struct else (key,)
+        if self._zone is not None:
+            values = tuple([_moved(each, self._zone) for each in values])
+        return self._make(values)
+
+
+Part = Callable[[Any], Any] | None
+"""Makes what a processor is given of a part of a kept key; None for one that is given as it is."""
+
+
+def _part(arrow: pa.DataType, zone: tzinfo | None) -> Part:
+    if pa.types.is_struct(arrow):
+        names = [field.name for field in arrow]
+        parts = [_part(field.type, zone) for field in arrow]
+        return partial(_as_dict, names=names, parts=parts)
+    if zone is not None and _is_zoned(arrow):
+        return lambda value: _moved(value, zone)
+    return None
+
+
+def _as_dict(value: Any, names: Sequence[str], parts: Sequence[Part]) -> Any:
+    return None if value is None else dict(zip(names, _converted(value, parts), strict=True))
+
+
+def _converted(values: Iterable[Any], parts: Sequence[Part]) -> tuple[Any, ...]:
+    pairs = zip(values, parts, strict=True)
+    return tuple([value if part is None else part(value) for value, part in pairs])
+
+
+def _is_zoned(arrow: pa.DataType) -> bool:
+    return bool(pa.types.is_timestamp(arrow) and arrow.tz is not None)
 
 
 def _moved(value: Any, zone: tzinfo) -> Any:
