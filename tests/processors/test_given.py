@@ -76,7 +76,7 @@ def test_a_struct_in_a_key_is_a_dict_and_a_row_where_a_timer_fires() -> None:
     ]
     assert sorted(found[3:]) == [
         "timer (None,)",
-        f"timer (Row(a=1, inner=Row(at={at})),)",
+        f"timer (Row(a=1, inner=Row(at={START.replace(tzinfo=None)!r})),)",
         "timer (Row(a=None, inner=None),)",
     ]
 
@@ -99,6 +99,14 @@ def test_a_struct_beside_another_column_of_a_key_is_a_dict(tokyo: None) -> None:
     inner = key[0]["at"]
     assert (inner.hour, key[1].hour) == (9, 9)
     assert inner == key[1] == START
+
+
+@pytest.mark.parametrize("key", [("at",), ("at", "n")])
+def test_a_time_in_the_key_of_a_timer_is_that_of_a_state(key: tuple[str], tokyo: None) -> None:
+    """It has no zone, and is in the session's."""
+    run = Slices("at timestamp, n int", key, in_rows)
+    (_, (text, _)) = run.take((START, 1))
+    assert text.startswith("timer (datetime.datetime(2026, 1, 1, 9, 0),")
 
 
 def test_a_time_in_a_key_has_no_zone_in_pandas(tokyo: None) -> None:

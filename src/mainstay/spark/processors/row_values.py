@@ -21,6 +21,7 @@ from mainstay.schema import rows_to_batches, values_of
 from mainstay.schema.transpose import shown
 from mainstay.spark.processors.row_classes import row_maker
 from mainstay.spark.processors.settings import ValueSettings
+from mainstay.spark.processors.state_values import row_giver
 from mainstay.state.values import ValueType
 
 
@@ -74,18 +75,19 @@ def in_zone(arrow: pa.DataType, zone: str) -> pa.DataType:
 
 class KeyTuples:
     """Keys as a processor is given them: tuples, also of one column, in which a struct is a dict.
-    Where a timer fires they are rows, and structs in them are rows."""
+    Where a timer fires they are rows with the values of a state: structs are rows, and timestamps
+    have no zone."""
 
     def __init__(self, key: ValueType, names: Sequence[str], settings: ValueSettings) -> None:
         self._is_struct = len(names) > 1
         types = [field.type for field in key.arrow] if self._is_struct else [key.arrow]
         zone = None if settings.is_utc else settings.zone
-        self._zone = zone if any(map(_is_zoned, types)) else None
         self._parts = [_part(each, zone) for each in types]
         self._has_parts = any(self._parts)
         self.is_plain = not self._is_struct and not self._has_parts
         """Whether the tuple of a key is just the key, as it is kept."""
-        self._make = row_maker(tuple(names))
+        columns = pa.struct(list(zip(names, types, strict=True)))
+        self._row = row_giver(columns, settings)
 
     def of(self, key: Any) -> tuple[Any, ...]:
         """The tuple of a kept key."""
@@ -93,11 +95,9 @@ class KeyTuples:
         return _converted(values, self._parts) if self._has_parts else values
 
     def row(self, key: Any) -> Row:
-        """The same as a row of the key's columns."""
-        values = tuple(key) if self._is_struct else (key,)
-        if self._zone is not None:
-            values = tuple([_moved(each, self._zone) for each in values])
-        return self._make(values)
+        """The row of the key's columns."""
+        made: Row = self._row(key if self._is_struct else (key,))
+        return made
 
 
 Part = Callable[[Any], Any] | None
@@ -109,8 +109,8 @@ def _part(arrow: pa.DataType, zone: tzinfo | None) -> Part:
         names = [field.name for field in arrow]
         parts = [_part(field.type, zone) for field in arrow]
         return partial(_as_dict, names=names, parts=parts)
-    if zone is not None and _is_zoned(arrow):
-        return lambda value: _moved(value, zone)
+    if zone is not None and pa.types.is_timestamp(arrow) and arrow.tz is not None:
+        return lambda value: None if value is None else value.astimezone(zone)
     return None
 
 
@@ -121,14 +121,6 @@ def _as_dict(value: Any, names: Sequence[str], parts: Sequence[Part]) -> Any:
 def _converted(values: Iterable[Any], parts: Sequence[Part]) -> tuple[Any, ...]:
     pairs = zip(values, parts, strict=True)
     return tuple([value if part is None else part(value) for value, part in pairs])
-
-
-def _is_zoned(arrow: pa.DataType) -> bool:
-    return bool(pa.types.is_timestamp(arrow) and arrow.tz is not None)
-
-
-def _moved(value: Any, zone: tzinfo) -> Any:
-    return value.astimezone(zone) if isinstance(value, datetime) and value.tzinfo else value
 
 
 class RowWriter:
