@@ -22,6 +22,7 @@ from mainstay.schema.transpose import shown
 from mainstay.spark.processors.frame_parts import cut, values_of
 from mainstay.spark.processors.row_values import in_zone
 from mainstay.spark.processors.settings import ValueSettings
+from mainstay.spark.processors.yielded import fitting
 
 _NS = pa.timestamp("ns")
 _MOST_KNOWN = 100
@@ -91,6 +92,8 @@ class FrameWriter:
         self._where = f"operator {uid!r}"
         self._settings = settings
         self._known: dict[tuple[Any, ...], list[int]] = {}
+        zone = None if settings.is_utc else settings.zone
+        self._fits = {field.name: fitting(field.type, zone) for field in schema}
 
     def batches(self, frames: list[Any]) -> list[pa.RecordBatch]:
         """The DataFrames of one slice, as one batch."""
@@ -154,7 +157,7 @@ class FrameWriter:
 
     def _one(self, column: pd.Series, field: pa.Field, place: str) -> pa.Array:
         try:
-            return self._converted(column, field.type, place)
+            return self._converted(column, field, place)
         except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
             raise SchemaError(
                 f"{place}: Failed to convert the value of a column of type {column.dtype}: it does "
@@ -162,13 +165,17 @@ class FrameWriter:
                 "change the declaration"
             ) from error
 
-    def _converted(self, column: pd.Series, arrow: pa.DataType, place: str) -> pa.Array:
+    def _converted(self, column: pd.Series, field: pa.Field, place: str) -> pa.Array:
+        arrow = field.type
         if pa.types.is_timestamp(arrow) and isinstance(column.dtype, pd.DatetimeTZDtype):
             column = column.dt.tz_convert("UTC")
         elif pa.types.is_timestamp(arrow) and column.dtype.kind == "M" and arrow.tz is not None:
             column = column.dt.tz_localize(self._settings.zone_name)
         if column.dtype == object or pa.types.is_nested(arrow) or pa.types.is_decimal(arrow):
             values = [None if _is_missing(each) else each for each in column.tolist()]
+            fit = self._fits[field.name]
+            if fit is not None:
+                values = [None if each is None else fit(each) for each in values]
             return array_of(values, arrow, place)
         return pa.Array.from_pandas(column, type=arrow)
 

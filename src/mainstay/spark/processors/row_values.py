@@ -7,7 +7,7 @@ rows that Spark hands to a processor. What is yielded is taken by the names of i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from datetime import datetime, tzinfo
+from datetime import tzinfo
 from functools import partial
 from types import GeneratorType
 from typing import Any
@@ -22,6 +22,7 @@ from mainstay.schema.transpose import shown
 from mainstay.spark.processors.row_classes import row_maker
 from mainstay.spark.processors.settings import ValueSettings
 from mainstay.spark.processors.state_values import row_giver
+from mainstay.spark.processors.yielded import fitting
 from mainstay.state.values import ValueType
 
 
@@ -131,27 +132,23 @@ class RowWriter:
         self._names = list(schema.names)
         self._where = f"operator {uid!r}"
         zone = None if settings.is_utc else settings.zone
-        self._zone = zone
-        self._times = [
-            number
-            for number, field in enumerate(schema)
-            if zone is not None and pa.types.is_timestamp(field.type) and field.type.tz
-        ]
+        fits = [fitting(field.type, zone) for field in schema]
+        self._fits = [(number, fit) for number, fit in enumerate(fits) if fit is not None]
 
     def batches(self, rows: list[Any]) -> list[pa.RecordBatch]:
         """The rows of one slice."""
         if not rows:
             return []
-        names, fitting = self._names, []
+        names, taken = self._names, []
         for row in rows:
             fields = getattr(row, "__fields__", None)
             if fields == names:
-                fitting.append(tuple(row))
+                taken.append(tuple(row))
             else:
-                fitting.append(self._by_name(row, fields))
-        if self._times:
-            fitting = [self._in_zone(row) for row in fitting]
-        return list(rows_to_batches(fitting, self._schema, self._where))
+                taken.append(self._by_name(row, fields))
+        if self._fits:
+            taken = [self._fitted(row) for row in taken]
+        return list(rows_to_batches(taken, self._schema, self._where))
 
     def _by_name(self, row: Any, fields: Any) -> tuple[Any, ...]:
         """Fields that the schema does not have are left out, missing ones are null."""
@@ -165,13 +162,11 @@ class RowWriter:
         named = dict(zip(fields, row, strict=False))
         return tuple([named.get(name) for name in self._names])
 
-    def _in_zone(self, row: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Datetimes without a zone are in that of the session."""
+    def _fitted(self, row: tuple[Any, ...]) -> tuple[Any, ...]:
         values = list(row)
-        for number in self._times:
-            at = values[number]
-            if isinstance(at, datetime) and at.tzinfo is None:
-                values[number] = at.replace(tzinfo=self._zone)
+        for number, fit in self._fits:
+            if values[number] is not None:
+                values[number] = fit(values[number])
         return tuple(values)
 
 
