@@ -139,3 +139,10 @@ def test_numbers_in_the_frames_of_a_processor_are_wide() -> None:
 def test_numbers_in_the_frames_of_a_function_have_their_types() -> None:
     ((text, _),) = Slices(NUMBERS, "k", in_function).take((1, 1, 1, 1, 1.5, 1.5, True))
     assert text == "(1,) int8 int16 int32 int64 float32 float64 bool"
+
+
+@pytest.mark.parametrize("build", [in_frames, in_function])
+def test_a_null_of_another_key_does_not_change_the_type_of_booleans(build: Any) -> None:
+    run = Slices("k string, f boolean, g boolean", "k", build)
+    found = [text for text, _ in run.take(("a", True, None), ("b", None, None), ("a", False, True))]
+    assert found == ["('a',) object bool object", "('b',) object object object"]

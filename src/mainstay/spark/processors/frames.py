@@ -41,6 +41,8 @@ class FrameReader:
         self._settings = settings
         self._is_wide = is_wide
         self._most = 1
+        self._flags: list[int] = []
+        """Columns of booleans in which there are nulls, so that pandas has them as objects."""
 
     def whole(self, batch: pa.RecordBatch) -> pd.DataFrame:
         """All rows of a batch, made anew, so that a function may change what it gets.
@@ -49,6 +51,11 @@ class FrameReader:
         """
         self._most = self._settings.rows_of(batch.num_rows, batch.nbytes)
         columns = [self._column(column) for column in batch.columns]
+        self._flags = [
+            number
+            for number, column in enumerate(columns)
+            if pa.types.is_boolean(column.type) and column.null_count
+        ]
         if not columns:
             return pd.DataFrame(index=range(batch.num_rows))
         made = pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
@@ -59,7 +66,18 @@ class FrameReader:
     def chunks(self, frame: pd.DataFrame, start: int, end: int) -> Iterator[pd.DataFrame]:
         """Some rows as one DataFrame, or several where they are many, each numbered from 0 on."""
         for first in range(start, end, self._most):
-            yield cut(frame, first, min(first + self._most, end))
+            part = cut(frame, first, min(first + self._most, end))
+            yield self._with_flags(part) if self._flags else part
+
+    def _with_flags(self, part: pd.DataFrame) -> pd.DataFrame:
+        """A null of one key must not make objects of the booleans of another, of which ``~`` gives
+        numbers."""
+        part = part.copy()
+        for number in self._flags:
+            column = part.iloc[:, number]
+            if column.notna().all():
+                part.isetitem(number, column.astype(bool))
+        return part
 
     def _column(self, column: pa.Array) -> pa.Array:
         if pa.types.is_timestamp(column.type):
