@@ -4,8 +4,8 @@ The keys are the names of Spark's tests. A value names tests of ours, as ``file:
 there is none. Spark runs the first two files in six variants: DataFrames and rows, each plain, with
 another format of checkpoints, and through Connect; the second and third of these have no meaning
 here. ``test_acceptance`` checks this list, and ``tests/spark/test_acceptance.py`` does the same on
-Spark. What Spark tests of its offline repartition is in
-``test_rescales``.
+Spark. What Spark tests of its offline repartition is in ``test_rescales``, which that file replays
+too.
 """
 
 from __future__ import annotations

@@ -56,16 +56,19 @@ class Step:
     waited_s: float = 0.0
 
 
-class Slices:
-    """A keyed operator. ``build`` makes its stream of a source, which is keyed by ``key``."""
+class Recorded:
+    """An operator of a test, which ``build`` makes of a stream that is keyed by ``key``, and what
+    was done with it."""
 
-    recorded: ClassVar[list[Slices] | None] = None
+    recorded: ClassVar[list[Recorded] | None] = None
+    is_touched = False
+    """Whether its states were changed behind the back of the operator."""
 
     def __init__(
         self,
         schema: str,
         key: str | Sequence[str],
-        build: Callable[[Any], Any],
+        build: Callable[..., Any],
         *,
         time: str | None = None,
         initial: Callable[[Any], Any] | None = None,
@@ -74,10 +77,28 @@ class Slices:
         self.key = (key,) if isinstance(key, str) else tuple(key)
         self.build, self.time, self.initial = build, time, initial
         self.steps: list[Step] = []
-        self.is_touched = False
-        """Whether its states were changed behind the back of the operator."""
-        if Slices.recorded is not None:
-            Slices.recorded.append(self)
+        if Recorded.recorded is not None:
+            Recorded.recorded.append(self)
+
+    @property
+    def is_clock_moved(self) -> bool:
+        """Whether time has passed otherwise than by ``wait``."""
+        return False
+
+
+class Slices(Recorded):
+    """A keyed operator with a backend of its own."""
+
+    def __init__(
+        self,
+        schema: str,
+        key: str | Sequence[str],
+        build: Callable[..., Any],
+        *,
+        time: str | None = None,
+        initial: Callable[[Any], Any] | None = None,
+    ) -> None:
+        super().__init__(schema, key, build, time=time, initial=initial)
         env = ms.Environment(spark="embedded", parallelism=1, max_parallelism=16)
         watermark = None if time is None else ms.Watermark(time)
         source = env.source(ms.connectors.Rows(schema, []), uid="in", watermark=watermark)
@@ -152,7 +173,6 @@ class Slices:
 
     @property
     def is_clock_moved(self) -> bool:
-        """Whether time has passed otherwise than by ``wait``."""
         waited = sum(step.waited_s for step in self.steps)
         return abs(self.clock.now - FakeClock().now - waited) > 1e-6
 
@@ -177,13 +197,13 @@ class Slices:
 
 
 @contextmanager
-def recording() -> Iterator[list[Slices]]:
+def recording() -> Iterator[list[Recorded]]:
     """All that are made within, with their steps."""
-    Slices.recorded = made = []
+    Recorded.recorded = made = []
     try:
         yield made
     finally:
-        Slices.recorded = None
+        Recorded.recorded = None
 
 
 def seconds(at: float) -> datetime:

@@ -1,5 +1,6 @@
 """Spark's own tests of a repartitioned query (D): a job that goes on with more subtasks, then with
-fewer, on every backend. Real jobs on the embedded drive, a file of rows for each start."""
+fewer, on every backend. Real jobs on the embedded drive, a file of rows for each start;
+``tests/spark/test_acceptance.py`` does the same on Spark."""
 
 from __future__ import annotations
 
@@ -14,9 +15,10 @@ import pytest
 import mainstay as ms
 from mainstay.testing import Watermark, rows, run
 from tests.processors import processors as p
-from tests.processors.slices import VARIANTS, InRows, seconds, variant
+from tests.processors.slices import VARIANTS, InRows, Recorded, Slices, Step, seconds, variant
 from tests.services.postgres import name_of
 
+DRIVE: Any = "embedded"
 PARALLELISM = (2, 5, 3)
 Build = Callable[[Any], Any]
 """Makes an operator of a keyed stream."""
@@ -42,35 +44,33 @@ BACKENDS = [
 ]
 
 
-class Starts:
+class Starts(Recorded):
     """A job in a folder: every start finds one file more, and has another parallelism."""
 
     def __init__(self, folder: Path, schema: str, build: Build, state: Any = "heap") -> None:
+        super().__init__(schema, "id", build)
         self._folder = folder
-        self._schema = schema
-        self._build = build
         self._state = state
-        self._count = 0
         (folder / "in").mkdir()
 
     def run(self, *given: tuple[Any, ...]) -> list[Any]:
         """What a start emits that finds these rows new."""
-        names = [column.split()[0] for column in self._schema.split(", ")]
-        lines = [json.dumps(dict(zip(names, row, strict=True))) for row in given]
+        start = len(self.steps)
+        lines = [json.dumps(dict(zip(self.schema.names, row, strict=True))) for row in given]
         text = "".join(f"{line}\n" for line in lines)
-        (self._folder / "in" / f"{self._count}.json").write_text(text)
+        (self._folder / "in" / f"{start}.json").write_text(text)
         env = ms.Environment(
-            spark="embedded",
-            parallelism=PARALLELISM[self._count],
+            spark=DRIVE,
+            parallelism=PARALLELISM[start],
             snapshots=ms.Snapshots(self._folder / "snapshots"),
             state=self._state,
             restore="latest-or-new",
         )
-        self._count += 1
-        files = ms.connectors.Files(self._folder / "in", schema=self._schema)
+        files = ms.connectors.Files(self._folder / "in", schema=self.schema)
         out = ms.connectors.Memory()
-        self._build(env.source(files, uid="in").key_by("id")).sink(out, uid="out")
+        self.build(env.source(files, uid="in").key_by("id")).sink(out, uid="out")
         assert env.start("job").wait(timeout=60) == "finished"
+        self.steps.append(Step(tuple(out.rows()), rows=given))
         return sorted(out.rows())
 
 
@@ -172,3 +172,19 @@ def test_13_timers_are_the_same_with_one_subtask(parallelism: int) -> None:
     found = run(build, {"in": given}, parallelism=parallelism).output("out")
     expected = [("a", 1, 70), ("a", 3, 44), ("b", 1, 31), ("b", 1, 45)]
     assert sorted(found) == expected
+
+
+@pytest.mark.parametrize("how", VARIANTS)
+def test_13_timers_outlast_slices(how: type) -> None:
+    def build(keyed: Any) -> Any:
+        made = variant(Quiet, how)()
+        options = {"time_mode": "EventTime", "in_pandas": made.in_pandas, "uid": "f"}
+        return keyed.transform_with_state(made, made.output, **options)
+
+    job = Slices("id string, at timestamp", "id", build, time="at")
+    assert job.take(("a", seconds(20)), ("b", seconds(21)), ("a", seconds(25))) == []
+    assert job.watermark(31) == [("b", 1, 31)]
+    assert job.take(("a", seconds(34)), ("b", seconds(35))) == []
+    assert job.watermark(44) == [("a", 3, 44)]
+    assert job.take(("a", seconds(60))) == []
+    assert sorted(job.watermark(70)) == [("a", 1, 70), ("b", 1, 45)]

@@ -179,9 +179,9 @@ class GoesOn:
         self._watermark = ms.Watermark("at", delay="1s") if watermark else None
 
     def build(self, name: str, **settings: Any) -> tuple[ms.Environment, Any]:
-        settings = {"parallelism": 1, **settings}
+        settings = {"spark": "embedded", "parallelism": 1, **settings}
         snapshots = ms.Snapshots(self.folder / f"snapshots-{name}")
-        env = ms.Environment(spark="embedded", snapshots=snapshots, **settings)
+        env = ms.Environment(snapshots=snapshots, **settings)
         out = ms.connectors.Memory()
         rows = env.source(self._source, uid="clicks", watermark=self._watermark)
         self._apply(rows).sink(out, uid="out")

@@ -10,6 +10,13 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+STATEFUL = {
+    "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+    "spark.sql.shuffle.partitions": "1",
+}
+
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
@@ -20,3 +27,13 @@ def spark() -> Iterator[SparkSession]:
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="module")
+def stateful(spark: SparkSession) -> Iterator[SparkSession]:
+    """The session with what Spark's own transformWithState asks for."""
+    for name, value in STATEFUL.items():
+        spark.conf.set(name, value)
+    yield spark
+    for name in STATEFUL:
+        spark.conf.unset(name)

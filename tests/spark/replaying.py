@@ -13,7 +13,7 @@ import itertools
 import pickle
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -26,7 +26,7 @@ import mainstay as ms
 from mainstay.connectors import Source
 from mainstay.runtime.connector import Json, Polled, Split, SplitReader
 from mainstay.schema import rows_to_batch, to_schema
-from tests.processors.slices import Slices, recording
+from tests.processors.slices import Recorded, recording
 
 PATIENCE_S = 180.0
 LOOK_S = 0.05
@@ -41,7 +41,7 @@ class Branch:
     """An operator of a test, under a name of its own."""
 
     name: str
-    slices: Slices
+    slices: Recorded
 
     @property
     def source(self) -> str:
@@ -92,13 +92,20 @@ class Round:
 # ---------------------------------------------------------------- what tests have done
 
 
-def branches_of(test: str) -> Iterator[Branch]:
-    """The operators of a test, which is run for it: with all its parameters."""
+def branches_of(test: str, folder: Path | None = None, **given: Any) -> Iterator[Branch]:
+    """The operators of a test, which is run for it: with all its parameters but those given, and
+    where there is a folder, with a ``tmp_path`` in it."""
     file, _, name = test.partition("::")
     module: Any = import_module(file.removesuffix(".py").replace("/", "."))
     function = getattr(module, name)
-    for number, given in enumerate(_parameters(module, function)):
-        if given.keys() != inspect.signature(function).parameters.keys():
+    wanted = inspect.signature(function).parameters.keys()
+    known = {key: value for key, value in given.items() if key in wanted}
+    for number, drawn in enumerate(_parameters(module, function, known)):
+        given = {**drawn, **known}
+        if folder is not None and "tmp_path" in wanted:
+            given["tmp_path"] = folder / f"{name}-{number}"
+            given["tmp_path"].mkdir()
+        if given.keys() != wanted:
             return  # It needs more than its parameters.
         with recording() as made:
             function(**given)
@@ -106,10 +113,11 @@ def branches_of(test: str) -> Iterator[Branch]:
             yield Branch(f"{name}-{number}-{place}", slices)
 
 
-def _parameters(module: Any, function: Any) -> Iterator[dict[str, Any]]:
+def _parameters(module: Any, function: Any, known: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     own = getattr(module, "pytestmark", [])
     marks = [*(own if isinstance(own, list) else [own]), *getattr(function, "pytestmark", [])]
-    axes = [list(_values(*mark.args)) for mark in marks if mark.name == "parametrize"]
+    drawn = [mark.args for mark in marks if mark.name == "parametrize"]
+    axes = [list(_values(*args)) for args in drawn if args[0] not in known]
     for some in itertools.product(*axes):
         yield {name: value for each in some for name, value in each.items()}
 
@@ -166,8 +174,11 @@ class _Reader(SplitReader):
 class Replay:
     """A job with a branch for each operator; it may be stopped and started between rounds."""
 
-    def __init__(self, spark: Any, folder: Path, branches: Sequence[Branch]) -> None:
+    def __init__(
+        self, spark: Any, folder: Path, branches: Sequence[Branch], state: Any = "heap"
+    ) -> None:
         self._spark = spark
+        self._state = state
         self._folder = folder
         self._branches = branches
         self._rounds = {branch.name: branch.rounds for branch in branches}
@@ -177,13 +188,14 @@ class Replay:
         for source in self._sources:
             (folder / source).mkdir()
 
-    def run(self, *, restart_after: int, parallelism: Sequence[int]) -> dict[str, Counter[str]]:
-        """Play all rounds; what each branch has emitted."""
-        self._start(parallelism[0])
+    def run(self, parallelism: Mapping[int, int]) -> dict[str, Counter[str]]:
+        """Play all rounds; what each branch has emitted. The job is started before the rounds that
+        are named, with so many subtasks."""
         for round in range(max(map(len, self._rounds.values()))):
-            if round == restart_after:
-                self._job.stop(timeout=PATIENCE_S)
-                self._start(parallelism[1])
+            if round in parallelism:
+                if self._job is not None:
+                    self._job.stop(timeout=PATIENCE_S)
+                self._start(parallelism[round])
             if not self._play(round):
                 break  # What is missing now would be missing in all that follows.
         self._job.stop(timeout=PATIENCE_S)
@@ -203,6 +215,7 @@ class Replay:
             parallelism=parallelism,
             max_parallelism=16,
             snapshots=snapshots,
+            state=self._state,
             restore="latest-or-new",
         )
         rows = {

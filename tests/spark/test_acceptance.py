@@ -1,6 +1,6 @@
 """Spark's own tests of stateful processors as jobs on Spark: what each of our tests of them sees on
 an operator alone, all of them see as branches of one job, which is stopped half-way and goes on
-with more subtasks."""
+with more subtasks; and what a rescale keeps."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.processors import test_apply_in_pandas_with_state, test_restarts
+from tests.processors import test_apply_in_pandas_with_state, test_rescales, test_restarts
 from tests.processors.acceptance import FILES, Ours
 from tests.processors.slices import VARIANTS
 from tests.spark.replaying import Branch, Replay, branches_of
@@ -69,7 +69,7 @@ def replayed(
 ) -> dict[str, Counter[str]]:
     played = [each for some in branches.values() for each in some if each.waits_s <= WAITS_S]
     job = Replay(spark, tmp_path_factory.mktemp("replay"), played)
-    return job.run(restart_after=1, parallelism=(1, 2))
+    return job.run({0: 1, 1: 2})
 
 
 @pytest.mark.parametrize("test", [test for test in TESTS if test not in ELSEWHERE])
@@ -87,12 +87,44 @@ def test_what_is_elsewhere_is_no_branch(branches: dict[str, list[Branch]]) -> No
         assert all(branch.waits_s > WAITS_S for branch in branches[test]), f"{test} is a branch"
 
 
+# ---------------------------------------------------------------- rescales
+
+RESCALES = [
+    f"{_FOLDER}/test_rescales.py::{name}"
+    for name in vars(test_rescales)
+    if name.startswith("test_") and name != "test_13_timers_are_the_same_with_one_subtask"
+]
+"""All but one that is a simulated job; ``test_13_timers_outlast_slices`` has its processor here."""
+
+
+@pytest.mark.parametrize(
+    "backend",
+    [
+        test_rescales.heap,
+        pytest.param(test_rescales.rocksdb, marks=pytest.mark.soak),
+        pytest.param(test_rescales.postgres, marks=[pytest.mark.soak, pytest.mark.services]),
+    ],
+)
+def test_d_a_job_on_spark_goes_on_with_more_subtasks_and_with_fewer(
+    spark: Any, backend: Any, request: Any, tmp_path: Path
+) -> None:
+    given = {"backend": test_rescales.heap, "request": request}
+    played = [each for test in RESCALES for each in branches_of(test, tmp_path, **given)]
+    assert {each.name.partition("-")[0] for each in played} == {
+        test.partition("::")[2] for test in RESCALES
+    }
+    (tmp_path / "job").mkdir()
+    job = Replay(spark, tmp_path / "job", played, state=backend(request, tmp_path))
+    found = job.run({0: 1, 1: 2, 2: 1})
+    assert found == {branch.name: branch.expected for branch in played}
+
+
 @pytest.mark.soak
 def test_29_by_the_clock_of_the_machine(
     spark: Any, branches: dict[str, list[Branch]], tmp_path: Path
 ) -> None:
     played = [each for test, why in ELSEWHERE.items() if why == _CLOCK for each in branches[test]]
-    found = Replay(spark, tmp_path, played).run(restart_after=1, parallelism=(1, 1))
+    found = Replay(spark, tmp_path, played).run({0: 1, 1: 1})
     assert found == {branch.name: branch.expected for branch in played}
 
 

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql.functions import from_json
 
 import mainstay as ms
-from mainstay.connectors.kafka import Json, KafkaSource
 from mainstay.errors import RestoreError, SavepointError, StateTypeError
 from mainstay.inspect.reading import Origin
 from mainstay.spark.checkpoints.logs import FORMAT_VERSION
-from tests.services import spark_kafka
-from tests.services.maven import ServiceMissingError
 from tests.spark.checkpoints import (
     HOUR_MS,
     SCHEMA,
@@ -36,24 +31,6 @@ from tests.spark.checkpoints import (
 
 pytestmark = pytest.mark.spark
 pytest.importorskip("google.protobuf", reason="Spark's transformWithState needs protobuf")
-
-CONF = "spark.sql.streaming"
-ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-SETTINGS = {
-    f"{CONF}.stateStore.providerClass": ROCKSDB,
-    f"{CONF}.noDataMicroBatches.enabled": "false",
-    "spark.sql.shuffle.partitions": "1",
-}
-
-
-@pytest.fixture(scope="module")
-def stateful(spark: Any) -> Iterator[Any]:
-    """The session with what transformWithState asks for."""
-    for name, value in SETTINGS.items():
-        spark.conf.set(name, value)
-    yield spark
-    for name in SETTINGS:
-        spark.conf.unset(name)
 
 
 @pytest.fixture(scope="module")
@@ -254,42 +231,3 @@ def test_what_is_no_checkpoint_is_refused(stateful: Any, tmp_path: Path, kinds: 
     for place in (tmp_path, tmp_path / "absent", kinds.folder / "saved"):
         with pytest.raises(RestoreError, match="there is no checkpoint at"):
             imported(stateful, kinds, checkpoint=place)
-
-
-def rows_of_kafka(spark: Any, broker: Any, name: str) -> Any:
-    """A topic with Spark's own connector, a few records in each micro-batch."""
-    try:
-        spark_kafka.add_to(spark)
-    except ServiceMissingError as missing:
-        pytest.skip(f"no connector of Spark's for Kafka: {missing}")
-    read = spark.readStream.format("kafka").option("kafka.bootstrap.servers", broker.servers)
-    read = read.option("subscribe", name).option("startingOffsets", "earliest")
-    records = read.option("maxOffsetsPerTrigger", 12).load()
-    parsed = from_json(records.value.cast("string"), SCHEMA).alias("row")
-    return records.select(parsed).select("row.*")
-
-
-@pytest.mark.soak
-@pytest.mark.services
-def test_a_job_goes_on_at_the_offsets_of_kafka(
-    stateful: Any, kinds: GoesOn, broker: Any, topic: Callable[..., str], tmp_path: Path, whole: Any
-) -> None:
-    """A query with Spark's own connector is stopped; what comes later is for the job."""
-    name = topic(2)
-
-    def send(file: str) -> None:
-        lines = (kinds.folder / "in" / file).read_text().splitlines()
-        for partition in range(2):
-            mine = [line.encode() for line in lines if json.loads(line)["n"] % 2 == partition]
-            broker.send(name, mine, partition=partition)
-
-    send("first part.json")
-    run_query(stateful, tmp_path, by_kinds, rows=rows_of_kafka(stateful, broker, name))
-    send("rest.json")
-    source = KafkaSource(broker.servers, name, value=Json(SCHEMA), until="latest")
-    job = GoesOn(tmp_path, by_kinds, source=source)
-    report = imported(stateful, job)
-    assert report.batch > 0
-    assert report.sources == {"clicks": f"goes on with {name}-0 at 10, {name}-1 at 10"}
-    found = job.run("goes-on", restore=report.savepoint)
-    assert last_by_key(found, 2) == whole

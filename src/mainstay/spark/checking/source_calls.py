@@ -1,7 +1,7 @@
 """The calls that a processor makes of its handle, its states and its times, read from its text.
 
-What is followed is what people write: states and handles in fields of ``self``, and names for them
-within a method.
+What is followed is what people write: states and handles in fields of ``self``, also several states
+of a kind in a dict or a list there, and names for them within a method.
 """
 
 from __future__ import annotations
@@ -44,6 +44,8 @@ class ClassCalls:
 
     things: dict[str, str] = field(default_factory=dict)
     """Fields of ``self`` that hold the handle or a state, and which of them."""
+    shelves: dict[str, str] = field(default_factory=dict)
+    """Fields that hold a dict or a list of states, and of which kind."""
     calls: dict[tuple[str, str], list[int]] = field(default_factory=dict)
     changed: dict[str, int] = field(default_factory=dict)
     """Other fields that are changed outside of ``init``, and the first line of each."""
@@ -86,15 +88,40 @@ def _note_fields(init: ast.FunctionDef, found: ClassCalls) -> None:
     arguments = [each.arg for each in init.args.args]
     handle = arguments[1] if len(arguments) > 1 else ""
     for target, value in assignments(init):
-        name = field_of(target, arguments[0])
+        name, on_shelf = field_of(target, arguments[0]), None
+        if name is None and isinstance(target, ast.Subscript):
+            name, on_shelf = field_of(target.value, arguments[0]), _made_by(value)
         if name is None:
             continue
+        made, on_shelf = _made_by(value), on_shelf or _made_in(value)
         if isinstance(value, ast.Name) and value.id == handle:
             found.things[name] = HANDLE
-        elif isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
-            made = _MAKERS.get(value.func.attr)
-            if made is not None:
-                found.things[name] = made
+        elif on_shelf is not None:
+            found.shelves[name] = on_shelf
+        elif made is not None:
+            found.things[name] = made
+
+
+def _made_by(value: ast.expr | None) -> str | None:
+    """Which kind of state an expression makes."""
+    if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
+        return _MAKERS.get(value.func.attr)
+    return None
+
+
+def _made_in(value: ast.expr | None) -> str | None:
+    """Which kind of state is in a dict or a list, where all in it are of one."""
+    items: list[ast.expr] = []
+    if isinstance(value, ast.DictComp):
+        items = [value.value]
+    elif isinstance(value, ast.ListComp):
+        items = [value.elt]
+    elif isinstance(value, ast.Dict):
+        items = value.values
+    elif isinstance(value, ast.List | ast.Tuple):
+        items = value.elts
+    kinds = {_made_by(each) for each in items}
+    return kinds.pop() if len(kinds) == 1 else None
 
 
 class _Method:
@@ -117,8 +144,9 @@ class _Method:
         """What an expression stands for, if it is the handle, a state or a time."""
         if isinstance(node, ast.Name):
             return self._names.get(node.id)
-        name = field_of(node, self._own)
-        return None if name is None else self._found.things.get(name)
+        if isinstance(node, ast.Subscript):
+            return self._found.shelves.get(field_of(node.value, self._own) or "")
+        return self._found.things.get(field_of(node, self._own) or "")
 
     def read(self) -> None:
         for _, function in method_calls(self._node):

@@ -22,6 +22,7 @@ from mainstay.schema.transpose import shown
 from mainstay.spark.processors.frame_parts import cut, values_of
 from mainstay.spark.processors.row_values import in_zone
 from mainstay.spark.processors.settings import ValueSettings
+from mainstay.spark.processors.yielded import fitting
 
 _NS = pa.timestamp("ns")
 _MOST_KNOWN = 100
@@ -29,12 +30,19 @@ _MOST_KNOWN = 100
 
 
 class FrameReader:
-    """DataFrames of parts of a batch."""
+    """DataFrames of parts of a batch.
 
-    def __init__(self, names: Sequence[str], settings: ValueSettings) -> None:
+    ``is_wide`` has all numbers as int64 and float64. Spark makes DataFrames of a processor anew of
+    Python's numbers, so a function that multiplies a column of type int does not overflow there.
+    """
+
+    def __init__(self, names: Sequence[str], settings: ValueSettings, *, is_wide: bool) -> None:
         self._names = pd.Index(list(names))
         self._settings = settings
+        self._is_wide = is_wide
         self._most = 1
+        self._flags: list[int] = []
+        """Columns of booleans in which there are nulls, so that pandas has them as objects."""
 
     def whole(self, batch: pa.RecordBatch) -> pd.DataFrame:
         """All rows of a batch, made anew, so that a function may change what it gets.
@@ -43,6 +51,11 @@ class FrameReader:
         """
         self._most = self._settings.rows_of(batch.num_rows, batch.nbytes)
         columns = [self._column(column) for column in batch.columns]
+        self._flags = [
+            number
+            for number, column in enumerate(columns)
+            if pa.types.is_boolean(column.type) and column.null_count
+        ]
         if not columns:
             return pd.DataFrame(index=range(batch.num_rows))
         made = pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
@@ -53,14 +66,25 @@ class FrameReader:
     def chunks(self, frame: pd.DataFrame, start: int, end: int) -> Iterator[pd.DataFrame]:
         """Some rows as one DataFrame, or several where they are many, each numbered from 0 on."""
         for first in range(start, end, self._most):
-            yield cut(frame, first, min(first + self._most, end))
+            part = cut(frame, first, min(first + self._most, end))
+            yield self._with_flags(part) if self._flags else part
+
+    def _with_flags(self, part: pd.DataFrame) -> pd.DataFrame:
+        """A null of one key must not make objects of the booleans of another, of which ``~`` gives
+        numbers."""
+        part = part.copy()
+        for number in self._flags:
+            column = part.iloc[:, number]
+            if column.notna().all():
+                part.isetitem(number, column.astype(bool))
+        return part
 
     def _column(self, column: pa.Array) -> pa.Array:
         if pa.types.is_timestamp(column.type):
             return self._naive(column)
         if pa.types.is_nested(column.type):
             return column.cast(in_zone(column.type, self._settings.zone_name))
-        return column
+        return _widened(column) if self._is_wide else column
 
     def _naive(self, column: pa.Array) -> pa.Array:
         if column.type.tz is not None:
@@ -72,6 +96,12 @@ class FrameReader:
             return column  # beyond the years of nanoseconds
 
 
+def _widened(column: pa.Array) -> pa.Array:
+    if pa.types.is_integer(column.type):
+        return column.cast(pa.int64())
+    return column.cast(pa.float64()) if pa.types.is_floating(column.type) else column
+
+
 class FrameWriter:
     """What a function yields, as batches of the declared schema."""
 
@@ -80,6 +110,8 @@ class FrameWriter:
         self._where = f"operator {uid!r}"
         self._settings = settings
         self._known: dict[tuple[Any, ...], list[int]] = {}
+        zone = None if settings.is_utc else settings.zone
+        self._fits = {field.name: fitting(field.type, zone) for field in schema}
 
     def batches(self, frames: list[Any]) -> list[pa.RecordBatch]:
         """The DataFrames of one slice, as one batch."""
@@ -143,7 +175,7 @@ class FrameWriter:
 
     def _one(self, column: pd.Series, field: pa.Field, place: str) -> pa.Array:
         try:
-            return self._converted(column, field.type, place)
+            return self._converted(column, field, place)
         except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
             raise SchemaError(
                 f"{place}: Failed to convert the value of a column of type {column.dtype}: it does "
@@ -151,13 +183,17 @@ class FrameWriter:
                 "change the declaration"
             ) from error
 
-    def _converted(self, column: pd.Series, arrow: pa.DataType, place: str) -> pa.Array:
+    def _converted(self, column: pd.Series, field: pa.Field, place: str) -> pa.Array:
+        arrow = field.type
         if pa.types.is_timestamp(arrow) and isinstance(column.dtype, pd.DatetimeTZDtype):
             column = column.dt.tz_convert("UTC")
         elif pa.types.is_timestamp(arrow) and column.dtype.kind == "M" and arrow.tz is not None:
             column = column.dt.tz_localize(self._settings.zone_name)
         if column.dtype == object or pa.types.is_nested(arrow) or pa.types.is_decimal(arrow):
             values = [None if _is_missing(each) else each for each in column.tolist()]
+            fit = self._fits[field.name]
+            if fit is not None:
+                values = [None if each is None else fit(each) for each in values]
             return array_of(values, arrow, place)
         return pa.Array.from_pandas(column, type=arrow)
 

@@ -92,7 +92,7 @@ class GroupStateFunction:
             replace(handle.info, value=spark_type(shape.state, shape.settings))
         )
         self._keys = PandasKeys(group, shape.settings)
-        self._groups = FrameGroups(group, group.reader, shape.settings)
+        self._groups = FrameGroups(group, group.reader, shape.settings, is_wide=False)
         self._writer = FrameWriter(shape.output, group.context.uid, shape.settings)
 
     def close(self) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import tzinfo
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -26,10 +28,17 @@ make several of one row. So a slice has some dozens of those."""
 class FrameGroups:
     """The rows of a batch as DataFrames, one key after the other."""
 
-    def __init__(self, group: GroupContext, reader: KeyReader, settings: ValueSettings) -> None:
+    def __init__(
+        self,
+        group: GroupContext,
+        reader: KeyReader,
+        settings: ValueSettings,
+        *,
+        is_wide: bool = True,
+    ) -> None:
         self._group = group
         self._reader = reader
-        self._frames = FrameReader(reader.schema.names, settings)
+        self._frames = FrameReader(reader.schema.names, settings, is_wide=is_wide)
 
     def of(self, batch: pa.RecordBatch) -> Iterator[tuple[Any, Iterator[pd.DataFrame]]]:
         """Each key, which is current until the next, with its rows."""
@@ -53,17 +62,17 @@ class PandasKeys(KeyTuples):
         super().__init__(group.key.type, group.key.names, settings)
         arrow = group.key.type.arrow
         types = [field.type for field in arrow] if self._is_struct else [arrow]
-        self._zone_of_times = None if settings.is_utc else settings.zone
-        self._has_times = any(map(pa.types.is_timestamp, types))
+        zone = None if settings.is_utc else settings.zone
+        for number, each in enumerate(types):
+            if pa.types.is_timestamp(each):
+                self._parts[number] = partial(_time, zone=zone)
+        self._has_parts = any(self._parts)
 
-    def of(self, key: Any) -> tuple[Any, ...]:
-        values = tuple(key) if self._is_struct else (key,)
-        return tuple([self._time(each) for each in values]) if self._has_times else values
 
-    def _time(self, value: Any) -> Any:
-        if not hasattr(value, "tzinfo"):
-            return value
-        return pd.Timestamp(value if value.tzinfo is None else naive(value, self._zone_of_times))
+def _time(value: Any, zone: tzinfo | None) -> Any:
+    if value is None:
+        return None
+    return pd.Timestamp(value if value.tzinfo is None else naive(value, zone))
 
 
 class PandasProcessor(ProcessorFunction):

@@ -6,8 +6,9 @@ rows that Spark hands to a processor. What is yielded is taken by the names of i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime, tzinfo
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import tzinfo
+from functools import partial
 from types import GeneratorType
 from typing import Any
 
@@ -20,6 +21,8 @@ from mainstay.schema import rows_to_batches, values_of
 from mainstay.schema.transpose import shown
 from mainstay.spark.processors.row_classes import row_maker
 from mainstay.spark.processors.settings import ValueSettings
+from mainstay.spark.processors.state_values import row_giver
+from mainstay.spark.processors.yielded import fitting
 from mainstay.state.values import ValueType
 
 
@@ -72,30 +75,53 @@ def in_zone(arrow: pa.DataType, zone: str) -> pa.DataType:
 
 
 class KeyTuples:
-    """Keys as a processor is given them: tuples, also of one column; rows where a timer fires."""
+    """Keys as a processor is given them: tuples, also of one column, in which a struct is a dict.
+    Where a timer fires they are rows with the values of a state: structs are rows, and timestamps
+    have no zone."""
 
     def __init__(self, key: ValueType, names: Sequence[str], settings: ValueSettings) -> None:
         self._is_struct = len(names) > 1
-        types = list(key.arrow) if self._is_struct else [pa.field(names[0], key.arrow)]
-        zoned = [pa.types.is_timestamp(each.type) and each.type.tz is not None for each in types]
-        self._zone = settings.zone if any(zoned) and not settings.is_utc else None
-        self.is_plain = not self._is_struct and self._zone is None
+        types = [field.type for field in key.arrow] if self._is_struct else [key.arrow]
+        zone = None if settings.is_utc else settings.zone
+        self._parts = [_part(each, zone) for each in types]
+        self._has_parts = any(self._parts)
+        self.is_plain = not self._is_struct and not self._has_parts
         """Whether the tuple of a key is just the key, as it is kept."""
-        self._make = row_maker(tuple(names))
+        columns = pa.struct(list(zip(names, types, strict=True)))
+        self._row = row_giver(columns, settings)
 
     def of(self, key: Any) -> tuple[Any, ...]:
         """The tuple of a kept key."""
-        if not self._is_struct:
-            return (key,) if self._zone is None else (_moved(key, self._zone),)
-        return tuple(key if self._zone is None else [_moved(each, self._zone) for each in key])
+        values = tuple(key) if self._is_struct else (key,)
+        return _converted(values, self._parts) if self._has_parts else values
 
     def row(self, key: Any) -> Row:
-        """The same as a row of the key's columns."""
-        return self._make(self.of(key))
+        """The row of the key's columns."""
+        made: Row = self._row(key if self._is_struct else (key,))
+        return made
 
 
-def _moved(value: Any, zone: tzinfo) -> Any:
-    return value.astimezone(zone) if isinstance(value, datetime) and value.tzinfo else value
+Part = Callable[[Any], Any] | None
+"""Makes what a processor is given of a part of a kept key; None for one that is given as it is."""
+
+
+def _part(arrow: pa.DataType, zone: tzinfo | None) -> Part:
+    if pa.types.is_struct(arrow):
+        names = [field.name for field in arrow]
+        parts = [_part(field.type, zone) for field in arrow]
+        return partial(_as_dict, names=names, parts=parts)
+    if zone is not None and pa.types.is_timestamp(arrow) and arrow.tz is not None:
+        return lambda value: None if value is None else value.astimezone(zone)
+    return None
+
+
+def _as_dict(value: Any, names: Sequence[str], parts: Sequence[Part]) -> Any:
+    return None if value is None else dict(zip(names, _converted(value, parts), strict=True))
+
+
+def _converted(values: Iterable[Any], parts: Sequence[Part]) -> tuple[Any, ...]:
+    pairs = zip(values, parts, strict=True)
+    return tuple([value if part is None else part(value) for value, part in pairs])
 
 
 class RowWriter:
@@ -106,27 +132,23 @@ class RowWriter:
         self._names = list(schema.names)
         self._where = f"operator {uid!r}"
         zone = None if settings.is_utc else settings.zone
-        self._zone = zone
-        self._times = [
-            number
-            for number, field in enumerate(schema)
-            if zone is not None and pa.types.is_timestamp(field.type) and field.type.tz
-        ]
+        fits = [fitting(field.type, zone) for field in schema]
+        self._fits = [(number, fit) for number, fit in enumerate(fits) if fit is not None]
 
     def batches(self, rows: list[Any]) -> list[pa.RecordBatch]:
         """The rows of one slice."""
         if not rows:
             return []
-        names, fitting = self._names, []
+        names, taken = self._names, []
         for row in rows:
             fields = getattr(row, "__fields__", None)
             if fields == names:
-                fitting.append(tuple(row))
+                taken.append(tuple(row))
             else:
-                fitting.append(self._by_name(row, fields))
-        if self._times:
-            fitting = [self._in_zone(row) for row in fitting]
-        return list(rows_to_batches(fitting, self._schema, self._where))
+                taken.append(self._by_name(row, fields))
+        if self._fits:
+            taken = [self._fitted(row) for row in taken]
+        return list(rows_to_batches(taken, self._schema, self._where))
 
     def _by_name(self, row: Any, fields: Any) -> tuple[Any, ...]:
         """Fields that the schema does not have are left out, missing ones are null."""
@@ -140,13 +162,11 @@ class RowWriter:
         named = dict(zip(fields, row, strict=False))
         return tuple([named.get(name) for name in self._names])
 
-    def _in_zone(self, row: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Datetimes without a zone are in that of the session."""
+    def _fitted(self, row: tuple[Any, ...]) -> tuple[Any, ...]:
         values = list(row)
-        for number in self._times:
-            at = values[number]
-            if isinstance(at, datetime) and at.tzinfo is None:
-                values[number] = at.replace(tzinfo=self._zone)
+        for number, fit in self._fits:
+            if values[number] is not None:
+                values[number] = fit(values[number])
         return tuple(values)
 
 

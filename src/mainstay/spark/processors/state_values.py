@@ -39,6 +39,11 @@ def spark_type(struct: pa.DataType, settings: ValueSettings, *, as_row: bool = F
 # ------------------------------------------------------------ given
 
 
+def row_giver(struct: pa.DataType, settings: ValueSettings) -> Convert:
+    """From kept values of fields to the row that Spark gives where it reads a state."""
+    return _row_of(struct, _given(struct, settings))
+
+
 def _given(struct: pa.DataType, settings: ValueSettings) -> list[Convert | None]:
     return [_giving(field.type, settings) for field in struct]
 

@@ -319,3 +319,46 @@ def test_a_file_that_ends_the_program_while_it_is_imported_is_an_error(
 def test_an_interrupt_while_a_file_is_imported_is_the_user_s(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         checked(tmp_path, "raise KeyboardInterrupt")
+
+
+SHELVES = """
+COLUMNS = ("a", "b")
+
+
+class Shelves(StatefulProcessor):
+    def init(self, handle):
+        self.values = {name: handle.getValueState(name, "n long") for name in COLUMNS}
+        self.lists = [handle.getListState("l0", "n long"), handle.getListState("l1", "n long")]
+        self.maps = {}
+        for name in COLUMNS:
+            self.maps[name] = handle.getMapState(f"m_{name}", "k long", "n long")
+        self.found = {}
+
+    def handleInputRows(self, key, rows, timerValues):
+        self.values["a"].update((1,))
+        for number in range(2):
+            some = self.lists[number]
+            some.clear()
+            some.push((1,))
+        for name in COLUMNS:
+            self.maps[name].removeKey((1,))
+            self.found[name].append(1)
+        return iter([])
+"""
+
+
+def test_states_in_a_dict_or_a_list_are_states(tmp_path: Path) -> None:
+    function = only(checked(tmp_path, SHELVES))
+    assert len(function.states) == 6
+    calls = {str(call) for call in function.calls if not str(call).startswith("handle")}
+    assert calls == {
+        "ValueState.update()",
+        "ListState.clear()",
+        "ListState.push()",
+        "MapState.removeKey()",
+    }
+    assert texts(function, UNSUPPORTED) == [
+        "ListState.push() is no method that PySpark's class has in Python"
+    ]
+    changed = [each for each in texts(function, DIFFERENT) if "changed outside of init" in each]
+    assert [each.split()[0] for each in changed] == ["self.found"]
