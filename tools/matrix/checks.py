@@ -1,0 +1,106 @@
+"""What is run with every combination: a fixed small set, on the installed wheel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.package import first_job
+from tools.matrix.environments import Ended, Environment
+from tools.matrix.sparks import ROOT
+
+PATIENCE_S = 900.0
+NO_JVM = (
+    *(f"tests/unit/{each}" for each in ("api", "plan", "schema", "snapshot", "spark", "transport")),
+    "tests/unit/state/backends/rocksdb",
+    "tests/processors",
+)
+TRANSFORM = (
+    "tests/spark/test_pages.py::test_the_programs_of_a_page_run_on_spark_and_print_what_it_shows"
+    "[docs/coming_from_transform_with_state.md]"
+)
+RESCALE = "tests/spark/test_savepoints.py::test_rescaled_stopped_and_restored_from_the_savepoint"
+FINISHED = "finished [('alice', 5), ('alice', 7), ('bob', 3)]"
+SEEN = "its state: [('alice', 7), ('bob', 3)]"
+STATE = """
+    from pyspark.sql import SparkSession
+    spark = SparkSession.getActiveSession()
+    state = ms.spark.read_state(spark, "./snapshots", operator="totals", state="total")
+    print("its state:", sorted((row.customer, row.total) for row in state.collect()))
+"""
+IMPORTS = """
+import importlib, pkgutil, mainstay
+assert "site-packages" in mainstay.__file__, mainstay.__file__
+for name in mainstay.__all__:
+    getattr(mainstay, name)
+for module in pkgutil.walk_packages(mainstay.__path__, "mainstay."):
+    if not module.name.endswith("__main__"):
+        try:
+            importlib.import_module(module.name)
+        except ModuleNotFoundError as error:
+            assert error.name.partition(".")[0] in NOT_INSTALLED, error
+"""
+NOT_INSTALLED = ("confluent_kafka", "psycopg", "deltalake", "kazoo", "opentelemetry")
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Arguments of Python, and what they have to print."""
+
+    name: str
+    arguments: tuple[str, ...]
+    prints: str = ""
+    in_checkout: bool = False
+    """Whether it runs there; what is installed is the wheel either way."""
+
+    def why_failed(self, ended: Ended) -> str | None:
+        """The line that says what is wrong, if something is."""
+        if ended.code == 0 and self.prints in ended.text:
+            return None
+        return first_line(ended.text) or f"ended with {ended.code}"
+
+
+def checks(folder: Path) -> Iterator[Check]:
+    """All of them, from the quick to the slow. Programs are written into the folder."""
+    yield Check("imports", ("-c", IMPORTS.replace("NOT_INSTALLED", repr(NOT_INSTALLED))))
+    yield Check("the first job of the README", (_program(folder, "first", first_job()),), FINISHED)
+    yield Check("the same on Spark with RocksDB", (_program(folder, "on_spark", on_spark()),), SEEN)
+    yield _tests("tests without a JVM", *NO_JVM, marks="not soak and not spark and not services")
+    yield Check("the demonstration, with its crash", ("-m", "mainstay.demo"), "exactly once")
+    yield _tests("a savepoint and a rescale", RESCALE)
+    yield _tests("transform_with_state", TRANSFORM)
+
+
+def on_spark() -> str:
+    """The first job on Spark instead of in its process, with another backend, and its state."""
+    backend = 'state=ms.RocksDB(memory="64MiB")'
+    return first_job().replace('spark="embedded"', backend) + STATE
+
+
+def run_check(check: Check, environment: Environment, folder: Path) -> Ended:
+    """Run it in the checkout, or in an empty folder."""
+    place = folder / check.name.replace(" ", "_")
+    place.mkdir(parents=True, exist_ok=True)
+    return environment.run(list(check.arguments), ROOT if check.in_checkout else place, PATIENCE_S)
+
+
+def first_line(text: str) -> str:
+    """Of what a failed command has printed, the line that says why."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    told = [line for line in lines if line.startswith(("E  ", "FAILED ", "ERROR ", "✘"))]
+    raised = [line for line in lines if "Error" in line.partition(":")[0]]
+    return (told or raised[-1:] or lines[-1:] or [""])[0][:300]
+
+
+def _tests(name: str, *tests: str, marks: str = "spark") -> Check:
+    # Not the package of the checkout: pyproject.toml has src on the path.
+    options = ("-p", "no:cacheprovider", "-o", "pythonpath=.", "-m", marks)
+    return Check(name, ("-m", "pytest", *options, *tests), " passed", in_checkout=True)
+
+
+def _program(folder: Path, name: str, text: str) -> str:
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / f"{name}.py"
+    file.write_text(text)
+    return str(file)
