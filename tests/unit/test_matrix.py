@@ -14,6 +14,7 @@ from tests.pages import PAGES, ROOT, name_of
 from tools.matrix import interpreters
 from tools.matrix.checks import Check, checks, first_line, on_spark
 from tools.matrix.environments import Ended, run
+from tools.matrix.floors import constraints, oldest
 from tools.matrix.interpreters import PYTHONS
 from tools.matrix.results import FAILED, MISSING, PASSED, Result, Results, packages, table
 from tools.matrix.sparks import Spark, newest, oldest_allowed
@@ -61,6 +62,23 @@ def test_a_python_that_makes_no_environments_is_passed_over(machine: Path) -> No
 def test_the_newest_release_of_each_version_is_tried() -> None:
     listed = ["4.10.0", "4.2.1", "4.2.0", "4.1.4", "4.1.3", "4.0.5", "3.5.8"]
     assert newest(listed, "4.1") == {"4.1": "4.1.4", "4.2": "4.2.1", "4.10": "4.10.0"}
+
+
+@pytest.mark.parametrize(
+    ("version", "matched"), [("15", "15.0.*"), ("0.6", "0.6.*"), ("0.3.25", "0.3.25")]
+)
+def test_the_oldest_of_a_package_is_the_first_minor_version(version: str, matched: str) -> None:
+    assert oldest(version) == matched
+
+
+def test_the_oldest_packages_are_those_of_the_wheel(tmp_path: Path) -> None:
+    wheel = tmp_path / "mainstay-1-py3-none-any.whl"
+    asked = ["numpy>=1.24", "pandas<3,>=2.2; extra == 'spark'", "pyspark>=4.1; extra == 'spark'"]
+    asked += ["pytest>=8; extra == 'dev'", "pyspark[connect]>=4.1; extra == 'connect'"]
+    text = "".join(f"Requires-Dist: {each}\n" for each in asked)
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("mainstay-1.dist-info/METADATA", f"Name: mainstay\n{text}")
+    assert constraints(wheel) == "numpy==1.24.*\npandas==2.2.*\n"
 
 
 def test_a_wheel_says_which_pythons_can_have_it(tmp_path: Path) -> None:
@@ -158,8 +176,13 @@ def test_a_new_result_takes_the_place_of_the_old_one(tmp_path: Path) -> None:
     for result in reversed(_results()):
         Results(tmp_path / "results.json").add(result)
     again = Result("3.11.9", "4.3.1", PASSED, "2026-02-03")
-    Results(tmp_path / "results.json").add(again)
-    assert list(Results(tmp_path / "results.json")) == [*_results()[:2], again]
+    with_oldest = Result("3.10.13", "4.1.4", PASSED, "2026-02-03", are_oldest=True)
+    for result in (with_oldest, again):
+        Results(tmp_path / "results.json").add(result)
+    assert list(Results(tmp_path / "results.json")) == [*_results()[:2], again, with_oldest]
+    assert "\n| 3.10.13, oldest packages | passed, 2026-02-03 | not tried |" in table(
+        list(Results(tmp_path / "results.json"))
+    )
 
 
 # ---------------------------------------------------------------- what the documents promise

@@ -50,11 +50,12 @@ class Environment:
         command = [*self.interpreter.entry, self.python, *arguments]
         return run(command, folder, self._variables(), patience_s)
 
-    def install(self, wheel: Path, spark: Spark, bounds: Path | None = None) -> Ended:
-        """Install the wheel with its extras, this PySpark, and what tests need."""
+    def install(self, wheel: Path, spark: Spark, bounds: Path) -> Ended:
+        """Install the wheel with its extras, this PySpark, and what tests need; pip's constraints
+        are in a file."""
         wanted = [f"{wheel}[{EXTRAS}]", str(spark.wheel), *TESTING]
-        limits = [] if bounds is None else ["--constraint", str(bounds)]
-        return self.run(["-m", "pip", "install", "--quiet", *limits, *wanted], self.folder, 1800.0)
+        options = ["--quiet", "--no-compile", "--constraint", str(bounds)]
+        return self.run(["-m", "pip", "install", *options, *wanted], self.folder, 1800.0)
 
     def packages(self) -> dict[str, str]:
         """The versions of what was installed."""

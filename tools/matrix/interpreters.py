@@ -50,8 +50,8 @@ def _candidates(version: str) -> Iterator[str]:
     found = [each for each in pyenv.glob(f"{version}.*") if each.name.rpartition(".")[2].isdigit()]
     for folder in sorted(found, key=lambda each: int(each.name.rpartition(".")[2]), reverse=True):
         yield str(folder / "bin" / f"python{version}")
-    for folder in os.get_exec_path():
-        if path := shutil.which(f"python{version}", path=folder):
+    for place in os.get_exec_path():
+        if path := shutil.which(f"python{version}", path=place):
             yield path
 
 

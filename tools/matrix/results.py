@@ -24,10 +24,16 @@ class Result:
     date: str
     why: str = ""
     packages: dict[str, str] = field(default_factory=dict)
+    are_oldest: bool = False
+    """Whether the packages were the oldest that pyproject.toml allows, not the newest."""
 
     @property
-    def place(self) -> tuple[str, str]:
-        return series_of(self.python), series_of(self.spark)
+    def row(self) -> tuple[str, bool]:
+        return series_of(self.python), self.are_oldest
+
+    @property
+    def column(self) -> str:
+        return series_of(self.spark)
 
 
 class Results:
@@ -36,27 +42,28 @@ class Results:
     def __init__(self, file: Path) -> None:
         self._file = file
         found = json.loads(file.read_text()) if file.exists() else []
-        self._results = {result.place: result for result in (Result(**each) for each in found)}
+        self._results = {_place(result): result for result in (Result(**each) for each in found)}
 
     def __iter__(self) -> Iterator[Result]:
-        return iter(sorted(self._results.values(), key=lambda result: _order(result.place)))
+        return iter(sorted(self._results.values(), key=_order))
 
     def add(self, result: Result) -> None:
-        self._results[result.place] = result
+        self._results[_place(result)] = result
         self._file.parent.mkdir(parents=True, exist_ok=True)
         self._file.write_text(json.dumps([asdict(each) for each in self], indent=1) + "\n")
 
 
 def table(results: list[Result]) -> str:
     """Markdown: a row for each Python, a column for each PySpark, and what did not pass below."""
-    sparks = _releases((result.place[1], result.spark) for result in results)
-    pythons = _releases((result.place[0], result.python) for result in results)
-    cells = {result.place: _cell(result) for result in results}
-    lines = [f"| Python | {' | '.join(f'PySpark {each}' for each in sparks.values())} |"]
-    lines.append("|---" * (len(sparks) + 1) + "|")
-    for python, release in pythons.items():
-        row = (cells.get((python, spark), "not tried") for spark in sparks)
-        lines.append(f"| {release} | {' | '.join(row)} |")
+    columns = {result.column: result.spark for result in sorted(results, key=_order)}
+    columns = dict(sorted(columns.items(), key=lambda item: _numbers(item[0])))
+    rows = {result.row: _named(result, results) for result in sorted(results, key=_order)}
+    cells = {(result.row, result.column): _cell(result) for result in results}
+    lines = [f"| Python | {' | '.join(f'PySpark {each}' for each in columns.values())} |"]
+    lines.append("|---" * (len(columns) + 1) + "|")
+    for row, name in rows.items():
+        found = (cells.get((row, column), "not tried") for column in columns)
+        lines.append(f"| {name} | {' | '.join(found)} |")
     failed = [result for result in results if result.outcome == FAILED]
     lines += [""] * bool(failed)
     lines += [f"- Python {each.python}, PySpark {each.spark}: {each.why}" for each in failed]
@@ -80,16 +87,19 @@ def _cell(result: Result) -> str:
     return f"{result.outcome}, {result.date}"
 
 
-def _releases(pairs: Iterator[tuple[str, str]]) -> dict[str, str]:
-    """The longest name of each version: a release says more than the version alone."""
-    found: dict[str, str] = {}
-    for version, release in sorted(pairs, key=lambda pair: (_numbers(pair[0]), len(pair[1]))):
-        found[version] = release
-    return found
+def _named(result: Result, results: list[Result]) -> str:
+    """The name of a row: the release, which only those know that were tried."""
+    release = max((each.python for each in results if each.row == result.row), key=len)
+    return f"{release}, oldest packages" if result.are_oldest else release
 
 
-def _order(place: tuple[str, str]) -> tuple[tuple[int, ...], ...]:
-    return _numbers(place[0]), _numbers(place[1])
+def _place(result: Result) -> tuple[str, bool, str]:
+    return (*result.row, result.column)
+
+
+def _order(result: Result) -> tuple[bool, tuple[int, ...], tuple[int, ...]]:
+    version, are_oldest = result.row
+    return are_oldest, _numbers(version), _numbers(result.column)
 
 
 def _numbers(version: str) -> tuple[int, ...]:
