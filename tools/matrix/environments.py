@@ -13,7 +13,7 @@ from pathlib import Path
 from tools.matrix.interpreters import Interpreter
 from tools.matrix.sparks import Spark
 
-EXTRAS = "spark,connect,rocksdb,cli,sql,ui"
+EXTRAS = "all"
 TESTING = (
     *("pytest", "pytest-rerunfailures", "pytest-xdist", "hypothesis", "sybil"),
     *("pyyaml", "psutil", "httpx"),
