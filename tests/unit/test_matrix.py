@@ -16,6 +16,7 @@ from tools.matrix.checks import Check, checks, first_line, on_spark
 from tools.matrix.environments import Ended, run
 from tools.matrix.floors import constraints, oldest
 from tools.matrix.interpreters import PYTHONS
+from tools.matrix.page import written
 from tools.matrix.results import FAILED, MISSING, PASSED, Result, Results, packages, table
 from tools.matrix.sparks import Spark, newest, oldest_allowed
 
@@ -183,6 +184,18 @@ def test_a_new_result_takes_the_place_of_the_old_one(tmp_path: Path) -> None:
     assert "\n| 3.10.13, oldest packages | passed, 2026-02-03 | not tried |" in table(
         list(Results(tmp_path / "results.json"))
     )
+
+
+def test_the_page_has_the_tables_anew() -> None:
+    text = "One\n<!-- results -->\nold\n<!-- end of results -->\nTwo\n"
+    text += "<!-- packages -->\n<!-- end of packages -->\nThree\n"
+    once = written(text, _results())
+    assert table(_results()) in once
+    assert packages(_results()) in once
+    assert "old" not in once
+    assert once.startswith("One\n")
+    assert once.endswith("\nThree\n")
+    assert written(once, _results()) == once
 
 
 # ---------------------------------------------------------------- what the documents promise

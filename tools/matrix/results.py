@@ -41,16 +41,16 @@ class Results:
 
     def __init__(self, file: Path) -> None:
         self._file = file
-        found = json.loads(file.read_text()) if file.exists() else []
-        self._results = {_place(result): result for result in (Result(**each) for each in found)}
 
     def __iter__(self) -> Iterator[Result]:
-        return iter(sorted(self._results.values(), key=_order))
+        found = json.loads(self._file.read_text()) if self._file.exists() else []
+        return iter(sorted((Result(**each) for each in found), key=_order))
 
     def add(self, result: Result) -> None:
-        self._results[_place(result)] = result
+        kept = {_place(each): each for each in self} | {_place(result): result}
+        text = json.dumps([asdict(each) for each in sorted(kept.values(), key=_order)], indent=1)
         self._file.parent.mkdir(parents=True, exist_ok=True)
-        self._file.write_text(json.dumps([asdict(each) for each in self], indent=1) + "\n")
+        self._file.write_text(text + "\n")
 
 
 def table(results: list[Result]) -> str:
