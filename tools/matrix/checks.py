@@ -12,19 +12,13 @@ from tools.matrix.sparks import ROOT
 
 PATIENCE_S = 900.0
 NO_JVM = (
-    *(f"tests/unit/{each}" for each in ("api", "schema", "snapshot", "spark", "transport")),
-    "tests/unit/state/backends/rocksdb",
-    *(
-        f"tests/processors/test_{each}.py"
-        for each in ("transform_with_state", "values", "apply_in_pandas_with_state", "tws_tester")
-    ),
+    *(f"tests/unit/{each}" for each in ("schema", "spark", "transport", "state/backends/rocksdb")),
+    "tests/processors/test_transform_with_state.py",
+    "tests/processors/test_apply_in_pandas_with_state.py",
 )
 QUICK = "not soak and not mutation and not spark and not services"
-TRANSFORM = (
-    "tests/spark/test_pages.py::test_the_programs_of_a_page_run_on_spark_and_print_what_it_shows"
-    "[docs/coming_from_transform_with_state.md]"
-)
 RESCALE = "tests/spark/test_savepoints.py::test_rescaled_stopped_and_restored_from_the_savepoint"
+TRANSFORM = "tests/spark/test_stateful_queries.py::test_9_10_a_table_with_an_initial_state"
 FINISHED = "finished [('alice', 5), ('alice', 7), ('bob', 3)]"
 SEEN = "its state: [('alice', 7), ('bob', 3)]"
 STATE = """
@@ -68,8 +62,8 @@ def checks(folder: Path) -> Iterator[Check]:
     yield Check("the same on Spark with RocksDB", (_program(folder, "on_spark", on_spark()),), SEEN)
     yield _tests("tests without a JVM", *NO_JVM, marks=QUICK)
     yield Check("the demonstration, with its crash", ("-m", "mainstay.demo"), "exactly once")
-    yield _tests("a savepoint and a rescale", RESCALE)
-    yield _tests("transform_with_state", TRANSFORM)
+    # Together, because each process starts a Spark of its own.
+    yield _tests("a savepoint with a rescale, and transform_with_state", RESCALE, TRANSFORM)
 
 
 def on_spark() -> str:
