@@ -10,7 +10,7 @@ STAMP := $(VENV)/.installed
 CODE := $(wildcard src tests benchmarks examples tools deploy)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test lint format package reference site bench soak clean
+.PHONY: help demo quick test lint format package matrix reference site bench soak clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
@@ -44,6 +44,10 @@ format: $(STAMP) ## fix what ruff can fix, then format
 # PYTHON is the one of the empty environment: make package PYTHON=/path/to/python3.12
 package: $(STAMP) ## build wheel and archive, and try the wheel in an empty environment
 	$(BIN)/python -m tests.package --python $(PYTHON)
+
+# MATRIX says less than everything, or more: make matrix MATRIX='--pythons 3.12 --sparks 4.2'
+matrix: $(STAMP) ## the wheel with each Python and PySpark that can be had, and a table of it
+	$(BIN)/python -m tools.matrix $(MATRIX)
 
 reference: $(STAMP) ## write docs/reference anew from the docstrings
 	$(BIN)/python -m tools.reference

@@ -12,13 +12,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import Row
-from pyspark.sql.streaming import TwsTester
 
 from mainstay.spark.processors.states import BoundList, BoundMap, BoundValue
 from mainstay.state.timer_handles import TimersHandle
 from tests.processors import random_programs as programs
 from tests.processors.slices import START_MS, VARIANTS, Slices, variant
 
+TwsTester = pytest.importorskip(
+    "pyspark.sql.streaming.tws_tester", reason="PySpark has TwsTester since 4.2"
+).TwsTester
 LEFT_OUT = frozenset({(programs.LIST, "during"), (programs.MAP, "exists")})
 """Where the tester is not as Spark's engine is: an open iterator of a list sees what is added, and
 a map whose last entry was removed exists."""

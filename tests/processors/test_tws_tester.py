@@ -14,7 +14,6 @@ import pandas as pd
 import pytest
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import Row
-from pyspark.sql.streaming import TwsTester
 
 import mainstay as ms
 from tests.processors import processors as p
@@ -28,6 +27,9 @@ from tests.processors.slices import (
     variant,
 )
 
+TwsTester = pytest.importorskip(
+    "pyspark.sql.streaming.tws_tester", reason="PySpark has TwsTester since 4.2"
+).TwsTester
 INITIAL = "key string, initial_count long"
 
 

@@ -359,6 +359,9 @@ class Environment:
 
 def _start_on_spark(name: str, spec: JobSpec, session: Any, settings: dict[str, Any]) -> Job:
     try:
+        from mainstay.spark.oldest_pyspark import require_pyspark
+
+        require_pyspark()
         from mainstay.spark.launch.start import start_on_spark
     except ImportError as error:
         raise GraphError(

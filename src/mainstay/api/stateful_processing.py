@@ -222,9 +222,12 @@ def _times(stream: KeyedStream, domain: str | None, on: str | None, where: str) 
 
 def _check_pyspark(where: str) -> None:
     try:
+        from mainstay.spark.oldest_pyspark import require_pyspark
+
+        require_pyspark()
         import mainstay.spark.processors.row_classes  # noqa: F401
     except ImportError as error:
         raise GraphError(
-            f"{where} runs PySpark's own functions, and PySpark 4.0 or newer is not installed "
+            f"{where} runs PySpark's own functions, and PySpark 4.1 or newer is not installed "
             f"({error}). Install it: pip install 'mainstay[spark]'."
         ) from error

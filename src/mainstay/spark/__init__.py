@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from mainstay.errors import SparkSetupError
+from mainstay.spark.oldest_pyspark import require_pyspark
 
 if TYPE_CHECKING:
     from mainstay.spark.checkpoints.importing import import_checkpoint
@@ -60,6 +61,7 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
+        require_pyspark()
         return getattr(import_module(_HOMES[name]), name)
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] != "pyspark":

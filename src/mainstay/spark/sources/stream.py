@@ -21,6 +21,7 @@ from functools import partial
 from typing import Any
 
 import pyarrow as pa
+import pyspark
 from pyspark.sql.datasource import InputPartition
 
 from mainstay.errors import SourceError
@@ -210,5 +211,12 @@ def _encoded(batches: list[pa.RecordBatch], schema: pa.Schema) -> str:
 
 def _limit_of(reader: Any) -> Any | None:
     """The limit to ask for offsets with; None for readers that take none, as before Spark 4.2."""
-    takes_limit = len(inspect.signature(reader.latestOffset).parameters) > 0
-    return reader.getDefaultReadLimit() if takes_limit else None
+    if not inspect.signature(reader.latestOffset).parameters:
+        return None
+    if not hasattr(reader, "getDefaultReadLimit"):
+        raise SourceError(
+            f"latestOffset of {type(reader).__name__} takes a limit, which PySpark has since 4.2; "
+            f"PySpark {pyspark.__version__} is installed. Install a newer one, or have "
+            "latestOffset take no arguments."
+        )
+    return reader.getDefaultReadLimit()

@@ -1,0 +1,1 @@
+"""The versions of Python and PySpark that Mainstay runs with: ``python -m tools.matrix``."""
