@@ -20,7 +20,6 @@ from mainstay.connectors import Memory, Rows
 from mainstay.runtime.messages import TimeMark
 from mainstay.runtime.operators.base import OperatorContext
 from mainstay.runtime.operators.gathering import GATHERED_ROWS
-from mainstay.runtime.own_states import FIRED
 from mainstay.runtime.row_context import ProcessContext
 from mainstay.state.backends.heap.backend import HeapBackend
 from mainstay.state.keygroups import KeyGroupRange
@@ -82,6 +81,7 @@ class Opened:
         self.operator.out = self._count
         ctx = ProcessContext("s", 0, 1)
         assert spec.key is not None
+        units = [info for info in spec.states if info.kind.shape == "units"]
         states = [info for info in spec.states if info.kind.shape != "units"]
         self.backend = HeapBackend(states, spec.key.type, 128, ctx)
         unused: Any = None
@@ -97,7 +97,7 @@ class Opened:
                 unused,
                 ctx,
                 self.backend,
-                {FIRED.name: OperatorList(FIRED)},
+                {info.name: OperatorList(info) for info in units},
                 groups=KeyGroupRange(0, 127),
                 max_parallelism=128,
             )
