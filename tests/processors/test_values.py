@@ -327,7 +327,7 @@ def test_states_are_declared_in_init_alone() -> None:
 @pytest.mark.parametrize(
     ("declares", "message"),
     [
-        (value("int"), "Error initializing value state: state 'v'"),
+        (value("int"), "Error initializing value state: state 'v': .*: write \"value int\""),
         (value("n unknown"), "unknown"),
         (lambda handle: handle.getValueState("", "n int"), "is no name of a state"),
         (lambda handle: handle.getValueState("$x", "n int"), "is no name of a state"),
@@ -381,8 +381,14 @@ def test_a_result_of_another_type_is_refused() -> None:
 
 @pytest.mark.parametrize("result", [None, 5, "text"])
 def test_what_is_no_iterator_is_refused(result: Any) -> None:
-    with pytest.raises((SchemaError, UserFunctionError), match="handleInputRows gave"):
+    with pytest.raises(SchemaError, match=r"operator 'f': handleInputRows gave .*no iterator"):
         slices(lambda *_: result).take(("k", 1))
+
+
+def test_a_frame_that_is_returned_is_no_iterator() -> None:
+    frame = pd.DataFrame({"text": ["a"]})
+    with pytest.raises(SchemaError, match=r"\(DataFrame\), which is no iterator. Yield what"):
+        slices(lambda *_: frame, in_pandas=True).take(("k", 1))
 
 
 def test_frames_are_taken_by_name_or_by_place() -> None:

@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType
 
 from mainstay.errors import GraphError, SchemaError
 from mainstay.runtime.own_states import ChannelStates, HeldStates, TimeStates
-from mainstay.schema import to_schema
+from mainstay.schema import parse_type, to_schema
 from mainstay.spark.processors import time_modes
 from mainstay.spark.processors.errors import refuse
 from mainstay.spark.processors.states import (
@@ -175,6 +175,12 @@ def _struct(schema: Any, doing: str, name: Any, *, is_map_key: bool = False) -> 
     """The columns of a state, as a struct."""
     if not isinstance(schema, str | StructType):
         refuse(doing, f"state {name!r}: {schema!r} is no schema: give a StructType or DDL.")
+    if isinstance(schema, str) and _is_type(schema):
+        refuse(
+            doing,
+            f"state {name!r}: {schema!r} is the type of one value, and a state has columns, each "
+            f'with a name: write "value {schema.strip()}".',
+        )
     try:
         struct = pa.struct(list(to_schema(schema)))
         if is_map_key:
@@ -182,6 +188,13 @@ def _struct(schema: Any, doing: str, name: Any, *, is_map_key: bool = False) -> 
         return ValueType.of(struct)
     except SchemaError as error:
         refuse(doing, f"state {name!r}: {error}")
+
+
+def _is_type(text: str) -> bool:
+    try:
+        return not pa.types.is_struct(parse_type(text))
+    except SchemaError:
+        return False
 
 
 def declared_by(processor: StatefulProcessor, time_mode: str, where: str) -> Declared:

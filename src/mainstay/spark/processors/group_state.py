@@ -118,7 +118,8 @@ class GroupStateFunction:
     ) -> None:
         state = self._made(has_timed_out=has_timed_out)
         state._old_timeout_timestamp = old_ms
-        gathered(self._function(self._keys.of(key), frames, state), out, "the function")
+        result = self._function(self._keys.of(key), frames, state)
+        gathered(result, out, "the function", self._group.context.uid)
         self._store(state, has_timed_out=has_timed_out)
 
     def _made(self, *, has_timed_out: bool) -> GroupState:

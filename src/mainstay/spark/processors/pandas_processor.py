@@ -92,7 +92,7 @@ class PandasProcessor(ProcessorFunction):
         out: list[Any] = []
         for key, frames in self._groups.of(batch):
             result: Any = method(self._keys.of(key), frames, values)
-            gathered(result, out, "handleInputRows")
+            gathered(result, out, "handleInputRows", self._uid)
         return self._writer.batches(out)
 
     def initial(self, batch: pa.RecordBatch) -> list[pa.RecordBatch]:

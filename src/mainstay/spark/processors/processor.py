@@ -49,6 +49,7 @@ class ProcessorFunction:
     def open(self, group: GroupContext) -> None:
         shape = self._shape
         self._group = group
+        self._uid = group.context.uid
         names = group.key.names
         self._keys = KeyTuples(group.key.type, names, shape.settings)
         handle = BoundHandle(group, shape.declared, shape.time_mode, shape.settings)
@@ -72,7 +73,7 @@ class ProcessorFunction:
             values = values or self.timer_values()
             info = ExpiredTimerInfo(at_us // 1000)
             result: Any = method(key=row_of(key), timerValues=values, expiredTimerInfo=info)
-            gathered(result, out, "handleExpiredTimer")
+            gathered(result, out, "handleExpiredTimer", self._uid)
 
     def rows(self, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
         raise NotImplementedError
@@ -112,7 +113,7 @@ class RowProcessor(ProcessorFunction):
             if result.__class__ is GeneratorType:
                 extend(result)
             else:
-                gathered(result, out, "handleInputRows")
+                gathered(result, out, "handleInputRows", self._uid)
         return self._writer.batches(out)
 
     def initial(self, batch: pa.RecordBatch) -> list[pa.RecordBatch]:

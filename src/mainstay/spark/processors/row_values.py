@@ -170,14 +170,16 @@ class RowWriter:
         return tuple(values)
 
 
-def gathered(result: Any, out: list[Any], method: str) -> None:
+def gathered(result: Any, out: list[Any], method: str, uid: str) -> None:
     """Add what a method of a processor gave."""
     if result.__class__ is GeneratorType:
         out.extend(result)
         return
-    if not isinstance(result, Iterable) or isinstance(result, tuple | str | dict):
+    # Of a DataFrame the names of its columns would be gathered.
+    is_no_iterator = not isinstance(result, Iterable) or hasattr(result, "iloc")
+    if is_no_iterator or isinstance(result, tuple | str | dict):
         raise SchemaError(
-            f"{method} gave {shown(result)} ({type(result).__name__}), which is no iterator. Yield "
-            "what it emits; where it emits nothing, write return iter([])."
+            f"operator {uid!r}: {method} gave {shown(result)} ({type(result).__name__}), which is "
+            "no iterator. Yield what it emits; where it emits nothing, write return iter([])."
         )
     out.extend(result)
