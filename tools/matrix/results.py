@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from tools.matrix.interpreters import series_of
+from tools.matrix.interpreters import PYTHONS, series_of
 
 PASSED = "passed"
 FAILED = "failed"
@@ -54,10 +54,12 @@ class Results:
 
 
 def table(results: list[Result]) -> str:
-    """Markdown: a row for each Python, a column for each PySpark, and what did not pass below."""
+    """Markdown: a row for each Python, a column for each PySpark that was tried with one, and below
+    what did not pass."""
     columns = {result.column: result.spark for result in sorted(results, key=_order)}
     columns = dict(sorted(columns.items(), key=lambda item: _numbers(item[0])))
-    rows = {result.row: _named(result, results) for result in sorted(results, key=_order)}
+    rows = {(version, False): version for version in PYTHONS}
+    rows |= {result.row: _named(result, results) for result in sorted(results, key=_order)}
     cells = {(result.row, result.column): _cell(result) for result in results}
     lines = [f"| Python | {' | '.join(f'PySpark {each}' for each in columns.values())} |"]
     lines.append("|---" * (len(columns) + 1) + "|")

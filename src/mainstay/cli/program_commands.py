@@ -85,6 +85,9 @@ def check(
             "mainstay check needs PySpark, which is not installed. Install it with pip install "
             "'mainstay[spark]'."
         )
+    from mainstay.spark.oldest_pyspark import require_pyspark
+
+    require_pyspark()
     from mainstay.spark.checking.check import check_file
 
     checked = check_file(file)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -105,3 +106,16 @@ def test_every_command_is_in_the_help_by_a_line_of_a_narrow_terminal(
         for command in commands:
             said = command.__doc__.partition("\n")[0]
             assert any(command.__name__ in line and said in line for line in lines), said
+
+
+@needs_typer
+def test_check_names_the_pyspark_that_it_needs_where_an_older_one_is_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pyspark = pytest.importorskip("pyspark")
+    monkeypatch.setattr(pyspark, "__version__", "4.0.5")
+    (tmp_path / "processor.py").write_text("")
+    code = called(["check", str(tmp_path / "processor.py")], monkeypatch)
+    shown = " ".join([str(code), *capsys.readouterr()])
+    assert "needs PySpark 4.1 or newer, and PySpark 4.0.5 is" in " ".join(shown.split())
+    assert code != 0
