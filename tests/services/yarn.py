@@ -5,9 +5,9 @@ The jars come from Maven Central once, in the version of the Hadoop that PySpark
 ::
 
     with YarnCluster(folder) as yarn:     # raises ServiceMissingError with the reason
-        yarn.environment                  # for programs that start sessions
-        yarn.settings                     # for these sessions
+        yarn.environment                  # for programs that start sessions with master "yarn"
         yarn.executors()                  # processes that can be killed
+        yarn.output()                     # what drivers and executors have printed
 """
 
 from __future__ import annotations
@@ -97,16 +97,18 @@ class YarnCluster:
         for each in (self._classes, self._conf, folder / "staging"):
             each.mkdir(parents=True)
         (self._classes / "log4j2.properties").write_text(_LOGGING)
+        settings = "".join(f"{name} {value}\n" for name, value in self._settings().items())
+        (self._conf / "spark-defaults.conf").write_text(settings)
 
     @property
     def environment(self) -> dict[str, str]:
         """What programs that use the cluster are run with."""
-        ours = {"HADOOP_CONF_DIR": str(self._conf), "SPARK_LOCAL_IP": "127.0.0.1"}
-        return {**os.environ, **ours, "SPARK_HOME": str(self._home)}
+        conf = {name: str(self._conf) for name in ("HADOOP_CONF_DIR", "SPARK_CONF_DIR")}
+        ours = {"SPARK_HOME": str(self._home), "SPARK_LOCAL_IP": "127.0.0.1"}
+        return {**os.environ, **conf, **ours}
 
-    @property
-    def settings(self) -> dict[str, str]:
-        """What sessions on it are made with: small, and the jars are where they are."""
+    def _settings(self) -> dict[str, str]:
+        """Those of all sessions on it: small ones, and jars are not copied for each."""
         return {
             "spark.yarn.jars": f"local:{self._home}/jars/*",
             "spark.yarn.stagingDir": f"file://{self._folder}/staging",

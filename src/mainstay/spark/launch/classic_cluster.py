@@ -23,7 +23,7 @@ from mainstay.transport.address import LOOPBACK
 LINGERING_S = 10.0
 """How long the tasks of an ended job may keep its slots."""
 GATHERING_S, ASKED_S = 30.0, 120.0
-"""How long after the start of an application executors may be on their way, and how long those
+"""How long after the start of an application executors may still be starting, and how long those
 that were asked for by their number."""
 
 DRIVER = "driver"

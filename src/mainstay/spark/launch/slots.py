@@ -31,7 +31,7 @@ def require_slots(
 ) -> None:
     """Refuse a job for which there are too few, with both numbers and the remedy.
 
-    ``is_gathering`` says whether executors may still be on their way: a session is there before
+    ``is_gathering`` says whether executors may still be starting: a session is there before
     they are. ``is_lingering`` says whether tasks run that may be those of a job that has just
     ended: Spark ends the tasks of a job that was killed or cancelled seconds after the job itself.
     """

@@ -49,8 +49,8 @@ def start_on_spark(
     """Start a job on a given session, on that of its DataFrames, or on one of its own.
 
     That one is a local one, unless ``master`` says where, or spark-submit was told, or the address
-    of a Spark Connect server is given for a session. ``coordinator_host`` is where executors reach this process, if Spark
-    does not know it.
+    of a Spark Connect server is given for a session. ``coordinator_host`` is where executors reach
+    this process, if Spark does not know it.
 
     Before a local one is started, what can be known without it is looked at. One of several drivers
     has its session ready when it is elected, whatever there is to do by then.

@@ -15,6 +15,7 @@ pytest.importorskip("pyspark")
 import mainstay
 from mainstay.spark.launch import submitted, workers_python
 from mainstay.spark.launch.package import packed
+from tests.spark.submitting import zipped
 
 
 @pytest.mark.parametrize(
@@ -42,17 +43,6 @@ def test_a_program_that_was_not_submitted_asks_no_jvm(monkeypatch: pytest.Monkey
 
 
 # ---------------------------------------------------------------- the package as an archive
-
-
-def zipped(folder: Path) -> Path:
-    """The whole package, as a user would zip it."""
-    target = folder / "mainstay.zip"
-    source = Path(mainstay.__file__).parent
-    with zipfile.ZipFile(target, "w") as archive:
-        for path in source.rglob("*"):
-            if path.is_file() and path.suffix != ".pyc":
-                archive.write(path, Path("mainstay") / path.relative_to(source))
-    return target
 
 
 def from_archive(archive: Path, program: str, *arguments: str) -> str:
