@@ -101,7 +101,7 @@ class ClassicCluster:
             return False
         asked = self.setting("spark.executor.instances")
         is_short = asked is not None and len(self._executors()) - 1 < int(asked)
-        age_s = time.time() - self._context.startTime / 1000
+        age_s = time.time() - float(self._context.startTime) / 1000
         return age_s < (ASKED_S if is_short else GATHERING_S)
 
     def _has_lingering_tasks(self) -> bool:

@@ -64,7 +64,7 @@ def own_session(workers: int, master: str | None = None) -> SparkSession:
     return _builder(master).config(map={**STEADY}).getOrCreate()
 
 
-def _builder(master: str) -> Any:
+def _builder(master: str) -> SparkSession.Builder:
     """With a name, unless spark-submit has given the application one."""
     builder = SparkSession.builder.master(master)
     return builder if is_submitted() else builder.appName("mainstay")
