@@ -60,7 +60,9 @@ def environment(folder: Path, file: str) -> dict[str, str]:
     return {**os.environ, **given, **ours}
 
 
-@pytest.mark.parametrize("file", ["job.yaml", "two-drivers.yaml"])
+@pytest.mark.parametrize(
+    "file", ["job.yaml", pytest.param("two-drivers.yaml", marks=pytest.mark.soak)]
+)
 def test_the_command_of_a_driver_runs_the_job_on_executors_of_its_own(
     file: str, tmp_path: Path
 ) -> None:
