@@ -40,20 +40,25 @@ def build(env, out, end=None):
 
 
 def environment(data):
-    """Settings from the environment of the container; ``MAINSTAY_SPARK=local`` takes Spark."""
+    """Settings from the environment of the container.
+
+    With ``MAINSTAY_SPARK`` the job runs on Spark: on the master that ``spark-submit`` or
+    ``mainstay run`` were told, or else on this machine. ``MAINSTAY_HA`` has several drivers.
+    """
     with open(os.environ["MAINSTAY_TOKEN_FILE"]) as file:
         token = file.read().strip()
     return ms.Environment(
-        spark=None if os.environ.get("MAINSTAY_SPARK") == "local" else "embedded",
+        spark=None if "MAINSTAY_SPARK" in os.environ else "embedded",
         parallelism=2,
         snapshots=ms.Snapshots(f"{data}/snapshots", every="10s"),
         restore="latest-or-new",
         restart=ms.Restart(),
+        ha=ms.HighAvailability() if "MAINSTAY_HA" in os.environ else None,
         ui=ms.Ui(
             host="0.0.0.0",
             port=int(os.environ.get("MAINSTAY_PORT", "8080")),
             token=token,
-            hosts=("job", "localhost"),
+            hosts=("job", "order-totals", "localhost"),
         ),
     )
 

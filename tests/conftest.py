@@ -34,17 +34,19 @@ os.environ["MAINSTAY_REGISTRY"] = _registry.name
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-TOGETHER = ("spark", "page", "hosts")
+TOGETHER = ("spark", "page", "hosts", "yarn")
 REAL = (
     "connectors",
     "control",
     "drive",
     "ha",
     "hosts",
+    "kubernetes",
     "page",
     "serve",
     "spark",
     "unit/test_pages.py",
+    "yarn",
 )
 """Tests here start processes, a JVM, a browser or a server; a machine that stalls can fail them."""
 _numbers = itertools.count(1)

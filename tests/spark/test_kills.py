@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -24,6 +23,7 @@ from mainstay.errors import SlotsError, UserFunctionError
 from mainstay.snapshot.commitlog import read_history
 from mainstay.snapshot.object_storage import open_storage
 from tests.drive.ledger import PATIENCE_S, LedgerJob, Stumbling, await_attempt, await_until
+from tests.services.standalone import StandaloneCluster
 
 pytestmark = pytest.mark.spark
 
@@ -197,53 +197,10 @@ def test_fifty_workers_killed_at_random_times(start: Start, tmp_path: Path) -> N
 # ---------------------------------------------------------------- a cluster
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
-def is_listening(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
-
-
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[str]:
-    """A standalone cluster on loopback: a master and two workers with two cores each."""
-    import pyspark
-
-    home = Path(pyspark.__file__).parent
-    port = free_port()
-    address = ["--host", "127.0.0.1", "--port"]
-    settings = {"SPARK_HOME": str(home), "SPARK_DAEMON_MEMORY": "256m"}
-    environment = {**os.environ, **settings, "SPARK_LOCAL_IP": "127.0.0.1"}
-    with ExitStack() as closing:
-
-        def start_java(name: str, *arguments: str) -> None:
-            log = closing.enter_context((tmp_path / "cluster.log").open("ab"))
-            command = [f"{home}/bin/spark-class", f"org.apache.spark.deploy.{name}", *arguments]
-            process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
-            closing.callback(end_with_children, process)
-
-        start_java("master.Master", *address, str(port), "--webui-port", "0")
-        await_until(lambda: is_listening(port), "the master listens")
-        for number in range(2):
-            folder = tmp_path / f"worker-{number}"
-            limits = ["--cores", "2", "--memory", "1g", "--work-dir", str(folder)]
-            place = [*address, "0", "--webui-port", "0"]
-            start_java("worker.Worker", *limits, *place, f"spark://127.0.0.1:{port}")
-        yield f"spark://127.0.0.1:{port}"
-
-
-def end_with_children(process: subprocess.Popen[bytes]) -> None:
-    family = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
-    for member in family:
-        if member.is_running():
-            member.kill()
-    psutil.wait_procs(family, timeout=10)
-    process.wait(10)
+    with StandaloneCluster(tmp_path) as standalone:
+        yield standalone.master
 
 
 def executors(folder: Path) -> list[psutil.Process]:

@@ -16,6 +16,6 @@ def test_one_thing_is_not_many() -> None:
 def test_one_free_slot_is_free() -> None:
     slots = pytest.importorskip("mainstay.spark.launch.slots")
     with pytest.raises(SlotsError, match="of which 1 is free"):
-        slots.require_slots(lambda: slots.Slots(3, 1), lambda: False, 2, 0)
+        slots.require_slots(lambda: slots.Slots(3, 1), lambda: False, lambda: False, 2, 0)
     with pytest.raises(SlotsError, match="1 is its own and 1 is free"):
         slots.require_more_slots(1, 3, 1)

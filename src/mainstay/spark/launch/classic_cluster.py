@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,7 +22,9 @@ from mainstay.transport.address import LOOPBACK
 
 LINGERING_S = 10.0
 """How long the tasks of an ended job may keep its slots."""
-
+GATHERING_S, ASKED_S = 30.0, 120.0
+"""How long after the start of an application executors may still be starting, and how long those
+that were asked for by their number."""
 
 DRIVER = "driver"
 """The id of the driver in Spark's list of executors."""
@@ -69,7 +72,8 @@ class ClassicCluster:
     def check(self, workers: int, more_slots: int = 0) -> None:
         require_settings(self.setting)
         _check_python(self._context)
-        require_slots(self.slots, self._has_lingering_tasks, workers, more_slots)
+        waits = (self._is_gathering, self._has_lingering_tasks)
+        require_slots(self.slots, *waits, workers, more_slots)
         setting = self.setting(PYTHON_MEMORY)
         if setting is not None:
             require_memory(setting, self._slots_of_an_executor())
@@ -91,6 +95,14 @@ class ClassicCluster:
         total = int(self._java().maxNumConcurrentTasks(profile))
         # Below zero where jobs were promised what has been lost since.
         return Slots(total, max(0, total - promised(self.application) - self._tasks_of_others()))
+
+    def _is_gathering(self) -> bool:
+        if self.is_local:
+            return False
+        asked = self.setting("spark.executor.instances")
+        is_short = asked is not None and len(self._executors()) - 1 < int(asked)
+        age_s = time.time() - float(self._context.startTime) / 1000
+        return age_s < (ASKED_S if is_short else GATHERING_S)
 
     def _has_lingering_tasks(self) -> bool:
         return since_release(self.application) < LINGERING_S and self._tasks_of_others() > 0

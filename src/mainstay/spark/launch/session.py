@@ -18,6 +18,7 @@ from mainstay.masking import masked
 from mainstay.spark.launch.java import require_java
 from mainstay.spark.launch.masters import is_connect_address, is_local_master
 from mainstay.spark.launch.spark_errors import summary
+from mainstay.spark.launch.submitted import is_submitted
 from mainstay.spark.launch.workers_python import check_same_python, imports_this_package
 from mainstay.tracebacks import are_full
 
@@ -57,11 +58,21 @@ def own_session(workers: int, master: str | None = None) -> SparkSession:
         return local_session(workers, master)
     if is_connect_address(master):
         return connect_session(master)
-    require_java()
+    _require_java_unless_it_runs()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     say_at_once(f"starting Spark at {master}")
-    builder = SparkSession.builder.master(master).appName("mainstay").config(map={**STEADY})
-    return builder.getOrCreate()
+    return _builder(master).config(map={**STEADY}).getOrCreate()
+
+
+def _builder(master: str) -> SparkSession.Builder:
+    """With a name, unless spark-submit has given the application one."""
+    builder = SparkSession.builder.master(master)
+    return builder if is_submitted() else builder.appName("mainstay")
+
+
+def _require_java_unless_it_runs() -> None:
+    if not is_submitted():
+        require_java()
 
 
 def connect_session(address: str) -> SparkSession:
@@ -83,15 +94,14 @@ def connect_session(address: str) -> SparkSession:
 
 def local_session(workers: int, master: str | None = None) -> SparkSession:
     """A session on this machine with enough slots, quick to notice what goes wrong."""
-    require_java()
+    _require_java_unless_it_runs()
     master = master or f"local[{workers + SPARE_SLOTS}]"
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     # Before Spark is started, which takes longer than anybody likes to wait for a refusal.
     check_same_python(os.environ["PYSPARK_PYTHON"])
     builder = (
-        SparkSession.builder.master(master)
-        .appName("mainstay")
+        _builder(master)
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.driver.host", "127.0.0.1")

@@ -23,16 +23,21 @@ class Slots(NamedTuple):
 
 
 def require_slots(
-    look: Callable[[], Slots], is_lingering: Callable[[], bool], workers: int, more_slots: int
+    look: Callable[[], Slots],
+    is_gathering: Callable[[], bool],
+    is_lingering: Callable[[], bool],
+    workers: int,
+    more_slots: int,
 ) -> None:
     """Refuse a job for which there are too few, with both numbers and the remedy.
 
-    ``is_lingering`` says whether tasks run that may be those of a job that has just ended: Spark
-    ends the tasks of a job that was killed or cancelled seconds after the job itself.
+    ``is_gathering`` says whether executors may still be starting: a session is there before
+    they are. ``is_lingering`` says whether tasks run that may be those of a job that has just
+    ended: Spark ends the tasks of a job that was killed or cancelled seconds after the job itself.
     """
     needed = workers + more_slots
     total, free = look()
-    while free < needed <= total and is_lingering():
+    while free < needed and (is_gathering() if total < needed else is_lingering()):
         time.sleep(LOOK_S)
         total, free = look()
     if needed > free:

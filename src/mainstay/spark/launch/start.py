@@ -27,6 +27,7 @@ from mainstay.spark.launch.launcher import SparkLauncher
 from mainstay.spark.launch.masters import is_local_master
 from mainstay.spark.launch.reservations import Reservation, choosing, reserve
 from mainstay.spark.launch.session import is_spark_running, own_session
+from mainstay.spark.launch.submitted import submitted_master
 
 
 def start_on_spark(
@@ -47,9 +48,9 @@ def start_on_spark(
 ) -> RemoteJob:
     """Start a job on a given session, on that of its DataFrames, or on one of its own.
 
-    That one is a local one, unless ``master`` says where, or the address of a Spark Connect server
-    is given for a session. ``coordinator_host`` is where executors reach this process, if Spark
-    does not know it.
+    That one is a local one, unless ``master`` says where, or spark-submit was told, or the address
+    of a Spark Connect server is given for a session. ``coordinator_host`` is where executors reach
+    this process, if Spark does not know it.
 
     Before a local one is started, what can be known without it is looked at. One of several drivers
     has its session ready when it is elected, whatever there is to do by then.
@@ -61,6 +62,8 @@ def start_on_spark(
     if isinstance(session, str):
         session, master = None, master or session
     own = session or _session_of(ingests)
+    if own is None:
+        master = master or submitted_master()
     # The address of the coordinator is known without a session only where all is on this machine.
     is_here = coordinator_host is None and (master is None or is_local_master(master))
     may_wait = own is None and is_here and election is None and not is_spark_running()

@@ -7,6 +7,7 @@ finds this package by itself.
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import mainstay
 from mainstay.errors import SparkSetupError
@@ -39,5 +40,9 @@ def check_same_python(python: str) -> None:
 
 def imports_this_package(python: str) -> bool:
     """Whether an interpreter finds this very package by itself, before anyone sends it."""
+    own = mainstay.__file__
+    if not Path(own).is_file():
+        # In an archive of spark-submit, which is on the path of the driver and of nobody else.
+        return False
     program = "import importlib.util as u; found = u.find_spec('mainstay'); print(found.origin)"
-    return asked([python, "-c", program]).split("\n")[0] == mainstay.__file__
+    return asked([python, "-c", program]).split("\n")[0] == own

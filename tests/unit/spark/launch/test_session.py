@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -40,6 +41,7 @@ class FakeSession:
     running: tuple[int, ...] = (0,)
     python: str = sys.executable
     is_stopped: bool = False
+    started: float = 0.0
     _jsparkSession: Any = None  # noqa: N815 - Spark's own name
 
     @property
@@ -60,6 +62,7 @@ class FakeSession:
             master=self.master,
             applicationId="application",
             pythonExec=self.python,
+            startTime=self.started * 1000,
             getConf=lambda: self.settings,
             _jsc=None if self.is_stopped else SimpleNamespace(sc=lambda: java),
         )
@@ -137,6 +140,52 @@ def test_the_last_tasks_of_an_ended_job_are_waited_for() -> None:
     session.looks = 3
     reserve("lingering", 2).release()
     check_session(session, 2)
+
+
+class Gathering(FakeSession):
+    """A cluster whose executors come in while it is looked at."""
+
+    looks = 3
+
+    @property
+    def sparkContext(self) -> Any:  # noqa: N802 - Spark's own name
+        found = super().sparkContext
+        java = found._jsc.sc()
+
+        def slots(profile: str) -> int:
+            self.looks -= 1
+            return 0 if self.looks > 0 else 2
+
+        java.maxNumConcurrentTasks = slots
+        return found
+
+
+@pytest.fixture
+def without_scouts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(classic_cluster, "send_scouts", lambda *settings: None)
+    monkeypatch.setattr(classic_cluster, "prepare_context", lambda context: None)
+
+
+@pytest.mark.usefixtures("without_scouts")
+@pytest.mark.parametrize(
+    ("age_s", "settings", "is_waited"),
+    [
+        (1, {}, True),
+        (60, {}, False),
+        (60, {"spark.executor.instances": "2"}, True),
+        (60, {"spark.executor.instances": "1"}, False),
+        (600, {"spark.executor.instances": "2"}, False),
+    ],
+)
+def test_executors_of_a_young_application_are_waited_for(
+    age_s: float, settings: dict[str, str], is_waited: bool
+) -> None:
+    known = {"spark.driver.host": "driver", **settings}
+    session = Gathering("yarn", known, running=(0, 0), started=time.time() - age_s)
+    if is_waited:
+        check_session(session, 2)
+    else:
+        assert "has 0, of which 0 are free" in refusal(session)
 
 
 def test_slots_that_another_job_was_promised_are_not_free() -> None:
