@@ -115,15 +115,16 @@ def test_a_killed_worker_and_a_killed_executor_are_survived(
     ledger.check()
 
 
-# ---------------------------------------------------------------- cluster mode
+# ---------------------------------------------------------------- archives
 
 
-def test_a_driver_on_the_cluster_has_the_package_from_an_archive(
-    yarn: YarnCluster, tmp_path: Path
+@pytest.mark.parametrize("mode", [YARN, CLUSTER], ids=["client", "cluster"])
+def test_a_driver_here_or_there_has_the_package_from_an_archive(
+    mode: tuple[str, ...], yarn: YarnCluster, tmp_path: Path
 ) -> None:
     files = ["--py-files", str(zipped(tmp_path)), *python_of_nodes(sys.executable)]
     program = [str(PROGRAM), str(tmp_path)]
-    done = submitted(*CLUSTER, *files, *program, environment=yarn.environment, folder=tmp_path)
+    done = submitted(*mode, *files, *program, environment=yarn.environment, folder=tmp_path)
     assert done.returncode == 0, done.stderr + yarn.output()
     outcome = Outcome(tmp_path)
     outcome.check()
