@@ -50,15 +50,12 @@ class Patience:
     long without a word from the coordinator a worker ends itself. ``start_s``: all workers must
     have come in by then. ``reason_s``: how long the reason for the
     end of a worker may take to come in, once another worker has seen that it is gone.
-    ``cut_off_s``: after so long the attempt is given up even where no worker of any host is heard
-    of; longer than the launcher needs to notice by itself that they are lost.
     """
 
     start_s: float = 90.0
     silence_s: float = 10.0
     reason_s: float = 1.0
     lease_s: float = LEASE_S
-    cut_off_s: float = 180.0
 
 
 class Launcher(Protocol):
@@ -155,7 +152,7 @@ class RemoteJob(JobHandle):
         self._launching(deployment)
         attempt, workers = deployment.attempt, deployment.job.workers
         bootstrap = self._bootstrap(deployment)
-        listening = Listening(self._patience.silence_s, self._patience.cut_off_s)
+        listening = Listening(self._patience.silence_s, self._patience.lease_s)
         now = self._clock.monotonic()
         self._gathering = Gathering(attempt, workers, Shipment(deployment), now, listening)
         self._cut_off = None
@@ -325,7 +322,7 @@ class RemoteJob(JobHandle):
         if cut_off is None:
             return []
         what = f"has heard of no worker on any of {cut_off.hosts} hosts"
-        why = "it may be cut off from them, and waits until one is heard again"
+        why = "it may be cut off from them, and waits for as long as they wait for it"
         return [Problem("the driver", what, why, cut_off.silent_s)]
 
     # ------------------------------------------------------------ the end

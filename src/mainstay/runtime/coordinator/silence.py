@@ -5,9 +5,8 @@ has lost its power or its network tells nobody, and nothing that runs there does
 for lost when nobody there is heard of any more while somebody elsewhere is.
 
 Where nobody is heard of on any of several hosts, it is rather the driver that is cut off. Nothing
-is given up then: another attempt would be launched into the void, and TCP tries again ever more
-seldom. So it is waited until somebody is heard again, or until whatever supervises the workers
-says that they have ended; for that it has to be reached, too.
+is given up then for as long as the lease of the workers runs: if the link is back before, the
+attempt goes on. After that nobody is left to be heard.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ class Silence:
 
 @dataclass(frozen=True, slots=True)
 class CutOff:
-    """Nobody is heard of on any of several hosts, for so long: nothing is to be given up."""
+    """Nobody is heard of on any of several hosts, for so long: nothing is given up yet."""
 
     silent_s: float
     hosts: int
@@ -62,12 +61,13 @@ class CutOff:
 class Listening:
     """What follows from when the workers of an attempt were heard of, over its course.
 
-    After ``patience_s`` a silent worker is given up, after ``cut_off_s`` even where all are silent.
+    After ``patience_s`` a silent worker is given up, where all are silent only after ``lease_s``:
+    then they have ended themselves.
     """
 
-    def __init__(self, patience_s: float, cut_off_s: float) -> None:
+    def __init__(self, patience_s: float, lease_s: float) -> None:
         self._patience_s = patience_s
-        self._cut_off_s = cut_off_s
+        self._lease_s = lease_s
         self._is_cut_off = False
         self._back_at = -math.inf
 
@@ -82,7 +82,7 @@ class Listening:
         if found is None or not found.is_everywhere:
             return found
         silent_s = now - max(each.heard for each in seen)
-        if silent_s > self._cut_off_s:
+        if silent_s > self._lease_s:
             return found
         self._is_cut_off = True
         return CutOff(silent_s, len({each.host for each in seen}))

@@ -70,11 +70,11 @@ def test_what_is_lost_says_for_how_long() -> None:
 
 # ---------------------------------------------------------------- the driver is cut off
 
-CUT_OFF_S = 60.0
+LEASE_S = 60.0
 
 
 def listening() -> Listening:
-    return Listening(PATIENCE_S, CUT_OFF_S)
+    return Listening(PATIENCE_S, LEASE_S)
 
 
 def test_while_nobody_is_heard_of_anywhere_nobody_is_given_up() -> None:
@@ -85,7 +85,7 @@ def test_while_nobody_is_heard_of_anywhere_nobody_is_given_up() -> None:
     assert watch.judge(seen, NOW + 60.39) == CutOff(pytest.approx(59.99), 2)
 
 
-def test_it_is_not_waited_for_ever() -> None:
+def test_when_their_lease_is_over_nobody_is_waited_for() -> None:
     watch = listening()
     seen = [Sighting(0, "a", NOW), Sighting(1, "b", NOW)]
     assert watch.judge(seen, NOW + 20.0) == CutOff(20.0, 2)
