@@ -1,4 +1,4 @@
-"""Which tests share a process: those that share a Spark session or a browser. No test is timed.
+"""Which tests share a process: those that share what is slow to start. No test is timed.
 
 Services that several folders of tests use are fixtures here; where one cannot be had, the tests
 that ask for it are skipped, and say why.
@@ -34,7 +34,11 @@ os.environ["MAINSTAY_REGISTRY"] = _registry.name
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-TOGETHER = ("spark", "page", "hosts", "yarn")
+BY_FIXTURE = {"spark": "spark", "server": "postgres", "broker": "kafka"}
+"""Who asks for a session of Spark or for a service shares it with all others that do."""
+BY_FOLDER = {"page": "page", "hosts": "hosts", "spark": "spark-programs", "yarn": "yarn"}
+BY_FILE = ("contract", "control", "golden", "property", "serve", "unit")
+"""Tests of a file here share what the file makes once: a job, a site, a wheel."""
 REAL = (
     "connectors",
     "control",
@@ -52,13 +56,29 @@ REAL = (
 _numbers = itertools.count(1)
 
 
+# Processes that run tests side by side read the groups in the same hook.
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        for folder in TOGETHER:
-            if _is_in(item, folder):
-                item.add_marker(pytest.mark.xdist_group(folder))
+        if group := _group_of(item):
+            item.add_marker(pytest.mark.xdist_group(group))
         if any(_is_in(item, place) for place in REAL):
             item.add_marker(pytest.mark.flaky(reruns=1))
+
+
+def _group_of(item: pytest.Item) -> str | None:
+    """The group that a test does not name itself. One without a group runs where there is room."""
+    if item.get_closest_marker("xdist_group"):
+        return None
+    for fixture, group in BY_FIXTURE.items():
+        if fixture in getattr(item, "fixturenames", ()):
+            return group
+    for folder, group in BY_FOLDER.items():
+        if _is_in(item, folder):
+            return group
+    if any(_is_in(item, folder) for folder in BY_FILE):
+        return item.path.relative_to(Path(__file__).parent).with_suffix("").as_posix()
+    return None
 
 
 def _is_in(item: pytest.Item, place: str) -> bool:

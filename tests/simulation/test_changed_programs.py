@@ -30,7 +30,7 @@ from tests.simulation.changes import (
 from tests.simulation.seeds import in_chunks
 
 SEEDS = 40
-CHUNK = 20
+CHUNK = 10
 
 PROGRAM = Program(
     mode="unaligned",
@@ -46,7 +46,7 @@ PROGRAM = Program(
 )
 
 
-@pytest.mark.parametrize("first", in_chunks(SEEDS, CHUNK, suite=20))
+@pytest.mark.parametrize("first", in_chunks(SEEDS, CHUNK, suite=10))
 def test_every_input_counts_once_whatever_changes_between_two_runs(first: int) -> None:
     check_seeds(first, CHUNK)
 

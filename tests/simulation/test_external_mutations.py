@@ -15,6 +15,7 @@ from tests.simulation.scenarios import Scenario
 from tests.simulation.seeds import check_seed, in_chunks, is_noticed
 
 WITHIN = 500
+CHUNK = 5
 BUILT: dict[str, Callable[[], None]] = {
     "the fence is checked before the write and not inside": (
         cases.a_worker_that_was_replaced_writes
@@ -35,9 +36,9 @@ BUILT: dict[str, Callable[[], None]] = {
 """Bugs that need a moment which few seeds come by: it is built by hand."""
 
 
-@pytest.mark.parametrize("first", in_chunks(60, 20, suite=20))
+@pytest.mark.parametrize("first", in_chunks(60, CHUNK, suite=CHUNK))
 def test_every_input_counts_exactly_once_with_state_in_an_external_database(first: int) -> None:
-    for seed in range(first, first + 20):
+    for seed in range(first, first + CHUNK):
         check_seed(Scenario.in_an_external_database, seed)
 
 

@@ -14,6 +14,7 @@ from tests.simulation.join_cases import (
     went,
 )
 from tests.simulation.join_mutations import MUTATIONS
+from tests.simulation.seeds import in_chunks
 
 SEEDS = 2
 
@@ -35,11 +36,11 @@ def test_a_join_is_what_duckdb_says(name: str) -> None:
         check(name, seed)
 
 
+@pytest.mark.parametrize("seed", in_chunks(SEEDS, 1, suite=1))
 @pytest.mark.parametrize("mode", ["exactly_once", "unaligned"])
 @pytest.mark.parametrize("name", CASES)
-def test_a_join_survives_crashes_and_rescales(name: str, mode: str) -> None:
-    for seed in range(SEEDS):
-        check(name, seed, parallelism=1, crashes=4, rescales=(3, 2), mode=mode)
+def test_a_join_survives_crashes_and_rescales(name: str, mode: str, seed: int) -> None:
+    check(name, seed, parallelism=1, crashes=4, rescales=(3, 2), mode=mode)
 
 
 @pytest.mark.parametrize("name", ["interval-full", "window-full", "as-of-left"])

@@ -15,18 +15,19 @@ from mainstay.runtime.operators.forgetting import Forgetting
 from mainstay.runtime.operators.keeping import Keeping
 from tests.simulation.keeping_cases import CASES, MODES, result_of
 from tests.simulation.planting import planting
+from tests.simulation.seeds import in_chunks
 
 SEEDS = 3
 FAULTS: dict[str, Any] = {"crashes": 3, "rescales": [3, 2]}
 
 
+@pytest.mark.parametrize("seed", in_chunks(SEEDS, 1, suite=1))
 @pytest.mark.parametrize("backend", ["heap", "rocksdb"])
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", CASES)
-def test_crashes_and_rescales_change_nothing(name: str, mode: str, backend: str) -> None:
-    for seed in range(SEEDS):
-        found, expected = result_of(CASES[name], seed, mode, backend, **FAULTS)
-        assert found == expected, f"seed {seed}"
+def test_crashes_and_rescales_change_nothing(name: str, mode: str, backend: str, seed: int) -> None:
+    found, expected = result_of(CASES[name], seed, mode, backend, **FAULTS)
+    assert found == expected
 
 
 # ---------------------------------------------------------------- planted bugs

@@ -17,10 +17,10 @@ from tests.simulation.scenarios import Scenario
 from tests.simulation.seeds import check_seeds, in_chunks, is_noticed
 
 SEEDS = 40
-CHUNK = 20
+CHUNK = 10
 
 
-@pytest.mark.parametrize("first", in_chunks(SEEDS, CHUNK, suite=20))
+@pytest.mark.parametrize("first", in_chunks(SEEDS, CHUNK, suite=10))
 def test_rows_in_loops_count_exactly_once_whatever_a_seed_does(first: int) -> None:
     check_seeds(Scenario.looped, first, CHUNK)
 

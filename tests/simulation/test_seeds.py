@@ -15,10 +15,10 @@ from tests.simulation.scenarios import Scenario, drawn
 from tests.simulation.seeds import check_seeds, in_chunks
 
 SEEDS = 140
-CHUNK = 20
+CHUNK = 10
 
 
-@pytest.mark.parametrize("first", in_chunks(SEEDS, CHUNK, suite=60))
+@pytest.mark.parametrize("first", in_chunks(SEEDS, CHUNK, suite=30))
 def test_every_input_counts_exactly_once_whatever_a_seed_does(first: int) -> None:
     check_seeds(Scenario.of, first, CHUNK)
 

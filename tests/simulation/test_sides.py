@@ -22,10 +22,10 @@ from tests.simulation.scenarios import Scenario
 from tests.simulation.seeds import check_seeds, in_chunks, is_noticed
 
 SEEDS = 40
-CHUNK = 20
+CHUNK = 10
 
 
-@pytest.mark.parametrize("first", in_chunks(SEEDS, CHUNK, suite=20))
+@pytest.mark.parametrize("first", in_chunks(SEEDS, CHUNK, suite=10))
 def test_every_input_counts_exactly_once_whichever_output_it_takes(first: int) -> None:
     check_seeds(Scenario.of_sides, first, CHUNK)
 

@@ -18,10 +18,10 @@ from tests.simulation.seeds import check_seeds, in_chunks, is_noticed
 
 SEEDS = 40
 BASE_WITHIN_AN_EPOCH = 79
-CHUNK = 20
+CHUNK = 10
 
 
-@pytest.mark.parametrize("first", in_chunks(SEEDS, CHUNK, suite=20))
+@pytest.mark.parametrize("first", in_chunks(SEEDS, CHUNK, suite=10))
 def test_every_input_counts_exactly_once_over_all_starts(first: int) -> None:
     check_seeds(Scenario.started_again, first, CHUNK)
 

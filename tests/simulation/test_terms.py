@@ -19,7 +19,7 @@ SEEDS = 60
 CHUNK = 10
 
 
-@pytest.mark.parametrize("first", in_chunks(SEEDS, CHUNK, suite=20))
+@pytest.mark.parametrize("first", in_chunks(SEEDS, CHUNK, suite=10))
 def test_every_input_counts_exactly_once_whoever_leads(first: int) -> None:
     check_seeds(Scenario.of_terms, first, CHUNK)
 

@@ -67,7 +67,7 @@ def _swept_all_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(expiry, "SLICE_ELEMENTS", 5)
 
 
-@pytest.mark.parametrize("seed", in_chunks(12, 1, suite=6))
+@pytest.mark.parametrize("seed", in_chunks(12, 1, suite=3))
 def test_nothing_expired_is_ever_read_and_nothing_else_is_missing(seed: int) -> None:
     result = run(build, parallelism=1 + seed % 3, seed=seed, crashes=seed % 4)
     out = result.output("out")

@@ -29,7 +29,7 @@ def check_seed(seed: int) -> Any:
     return outcome
 
 
-@pytest.mark.parametrize("first", in_chunks(SEEDS, CHUNK, suite=20))
+@pytest.mark.parametrize("first", in_chunks(SEEDS, CHUNK, suite=10))
 def test_every_timer_fires_once_unless_it_was_deleted_or_replaced(first: int) -> None:
     for seed in range(first, first + CHUNK):
         check_seed(seed)

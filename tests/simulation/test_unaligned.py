@@ -17,11 +17,11 @@ from tests.simulation.scenarios import Scenario
 from tests.simulation.seeds import check_seeds, in_chunks, is_noticed
 
 SEEDS = 40
-CHUNK = 20
+CHUNK = 10
 TABLES_GONE = 3
 
 
-@pytest.mark.parametrize("first", in_chunks(SEEDS, CHUNK, suite=20))
+@pytest.mark.parametrize("first", in_chunks(SEEDS, CHUNK, suite=10))
 def test_every_input_counts_exactly_once_whatever_is_overtaken(first: int) -> None:
     check_seeds(Scenario.unaligned, first, CHUNK)
 

@@ -81,7 +81,7 @@ def simulate(
     return simulation
 
 
-@pytest.mark.parametrize("seed", in_chunks(16, 1, suite=8))
+@pytest.mark.parametrize("seed", in_chunks(16, 1, suite=3))
 @pytest.mark.parametrize("key", ["long", "string"])
 def test_every_value_is_migrated_exactly_once(seed: int, key: str) -> None:
     storage = MemoryStorage()

@@ -16,7 +16,8 @@ from tests.processors.acceptance import FILES, Ours
 from tests.processors.slices import VARIANTS
 from tests.spark.replaying import Branch, Replay, branches_of
 
-pytestmark = pytest.mark.spark
+# One process makes the branches, those that need no session included.
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
 TESTS = sorted(
     {

@@ -10,7 +10,7 @@ import pytest
 import mainstay as ms
 from mainstay.errors import SlotsError
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+pytestmark = pytest.mark.spark
 
 PATIENCE_S = 60.0
 
