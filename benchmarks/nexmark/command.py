@@ -17,6 +17,7 @@ from pathlib import Path
 from benchmarks.harness.environments import Missing, Ready, prepare
 from benchmarks.harness.measurement import Outcome, measure
 from benchmarks.harness.systems import ENVIRONMENTS
+from benchmarks.nexmark import flink_jars
 from benchmarks.nexmark.contract import QUERIES
 from benchmarks.nexmark.flink_sql import STATEMENTS
 from benchmarks.nexmark.generator import Generator
@@ -70,8 +71,10 @@ def chosen(names: str) -> list[str]:
 
 def flink(cache: Path, may_install: bool) -> Ready | Missing:
     """Flink's environment, which needs the jars of its Parquet format besides."""
-    if not list((cache / JARS).glob("flink-sql-parquet-*.jar")):
-        return Missing(f"put the jars that benchmarks/nexmark/README.md names into {JARS}")
+    if may_install and (why_not := flink_jars.fetch(cache / JARS)) is not None:
+        return Missing(why_not)
+    if flink_jars.missing(cache / JARS):
+        return Missing("its jars are not in the cache; leave out --no-install")
     return prepare(ENVIRONMENTS["flink"], cache, may_install)
 
 
