@@ -245,7 +245,12 @@ class Manifest:
         )
 
 
+_PLAIN = frozenset({str, int, float, bool, type(None)})
+
+
 def _encode(value: Any) -> Any:
+    if type(value) in _PLAIN:  # most values of a manifest are
+        return value
     if isinstance(value, OperatorUnits) and value.file is not None:
         value = replace(value, data=b"")
     if hasattr(value, "__dataclass_fields__"):

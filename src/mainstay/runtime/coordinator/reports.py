@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from dataclasses import replace
 from typing import Any
 
@@ -35,10 +35,12 @@ class Reports:
         self.ended: set[Subtask] = set()
         self.subtasks = frozenset((task.id, subtask) for task, subtask in job.subtasks())
         self._workers = job.workers
-        self._sinks = [(task.id, subtask) for task, subtask in job.subtasks() if task.has_sink]
+        sinks = [(task.id, subtask) for task, subtask in job.subtasks() if task.has_sink]
         self._sink_uids = {operator.uid for _, operator in job.operators() if operator.sink}
         self._ready: set[int] = set()
-        self._confirmed: dict[Subtask, Epoch] = {}
+        self._confirmed: dict[Subtask, int] = dict.fromkeys(sinks, 0)
+        self._confirming: Counter[int] = Counter(self._confirmed.values())
+        """How many sinks have confirmed up to each epoch: it is asked for with every message."""
         self._settled: dict[Subtask, Epoch] = {}
         self._problems: dict[Subtask, tuple[Problem, float]] = {}
         """By sink or source and subtask, with the time at which each began."""
@@ -52,7 +54,7 @@ class Reports:
             case Ended(_, task, subtask):
                 self.ended.add((task, subtask))
             case Committed(_, epoch, task, subtask):
-                self._confirmed[(task, subtask)] = epoch
+                self._note_confirmed((task, subtask), epoch)
             case Settled(_, epoch, task, subtask):
                 self._settled[(task, subtask)] = epoch
             case OutsideProblem(_, uid, subtask, problem, holds_epochs):
@@ -67,6 +69,16 @@ class Reports:
                     self.metrics[(task, worker)] = figures
                     self._heard[(task, worker)] = now
                     self._remember((task, worker), figures)
+
+    def _note_confirmed(self, sink: Subtask, epoch: Epoch) -> None:
+        before = self._confirmed.get(sink)
+        if before is None:
+            return  # nobody waits for it
+        self._confirmed[sink] = epoch
+        self._confirming[epoch] += 1
+        self._confirming[before] -= 1
+        if not self._confirming[before]:
+            del self._confirming[before]
 
     def _remember(self, subtask: Subtask, figures: TaskMetrics) -> None:
         """Keep what it said in the last seconds, and the one before, for rates."""
@@ -96,7 +108,7 @@ class Reports:
 
     def confirmed(self, newest: int) -> int:
         """The epoch up to which every sink has confirmed; ``newest`` where there is no sink."""
-        return min((self._confirmed.get(sink, 0) for sink in self._sinks), default=newest)
+        return min(self._confirming, default=newest)
 
     def settled(self, newest: int) -> int:
         """The epoch up to which every database of state has everything; ``newest`` without one."""
