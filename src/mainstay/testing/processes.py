@@ -90,9 +90,16 @@ class Background:
             self.simulation.works.append(Work(self.owner, work, done, failed, at))
 
 
+ANSWER_S = 5.0
+"""How long a coroutine may take by the real clock; that of the simulation stands still."""
+NEVER = object()
+"""What comes of a call that does not answer."""
+
+
 @dataclass(frozen=True, slots=True)
 class Calls:
-    """Calls are work in the background: each is made, as a whole, at some later step."""
+    """Calls are work in the background: each is made, as a whole, at some later step. One that does
+    not answer within ``ANSWER_S`` never does, and its own time-out decides what comes of it."""
 
     background: Background
 
@@ -107,7 +114,7 @@ class Calls:
         state = {"is_wanted": True}
 
         def if_wanted(report: Callable[[Any], None]) -> Callable[[Any], None]:
-            return lambda result: report(result) if state["is_wanted"] else None
+            return lambda said: report(said) if state["is_wanted"] and said is not NEVER else None
 
         self.background.submit(lambda: _awaited(work()), if_wanted(done), if_wanted(failed))
         return lambda: state.update(is_wanted=False)
@@ -120,7 +127,9 @@ def _awaited(result: Any) -> Any:
         return result
 
     async def wait() -> Any:
-        return await result
+        answer = asyncio.ensure_future(result)
+        ended, _ = await asyncio.wait([answer], timeout=ANSWER_S)
+        return answer.result() if ended else NEVER
 
     return asyncio.run(wait())
 
