@@ -211,8 +211,8 @@ def checked_aggregation(
             )
         if name in key_names:
             raise GraphError(
-                f"{where}: the aggregate {name!r} has the name of a column of the key, which is "
-                "emitted beside it. Give it another name."
+                f"{where}: the aggregate {name!r} has the name of a column that is emitted beside "
+                f"it, as are all of {', '.join(key_names)}. Give it another name."
             )
     try:
         return aggregation_of(aggregates, schema)

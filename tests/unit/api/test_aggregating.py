@@ -304,7 +304,7 @@ MISTAKES: list[tuple[Callable[[Any], Any], str]] = [
     (lambda k: k.aggregate(t=ms.sum("s")), r"t=sum\('s'\): values of type string cannot be added"),
     (lambda k: k.aggregate(t=ms.mean("s")), "values of type string cannot be added up"),
     (lambda k: k.aggregate(t=ms.min("a")), "values of type array<int> have no order"),
-    (lambda k: k.aggregate(k=ms.count()), "'k' has the name of a column of the key"),
+    (lambda k: k.aggregate(k=ms.count()), "'k' has the name of a column that is emitted beside it"),
     (lambda k: k.aggregate(t="n"), "t='n' is no aggregate. Write t=ms.sum"),
     (lambda k: k.aggregate(t=sum), "is no aggregate"),
     (
@@ -334,7 +334,9 @@ def test_a_mistake_is_found_before_the_job_runs(mistake: Any, message: str) -> N
 def test_an_aggregate_may_not_have_the_name_of_a_key_that_a_function_made() -> None:
     env = ms.Environment(parallelism=2)
     keyed = env.source(rows(SCHEMA, []), uid="in").key_by(lambda row: row.k, "string")
-    with pytest.raises(GraphError, match="'key' has the name of a column of the key"):
+    with pytest.raises(
+        GraphError, match="'key' has the name of a column that is emitted beside it"
+    ):
         keyed.aggregate(key=ms.count())
 
 
