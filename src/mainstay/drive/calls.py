@@ -147,5 +147,5 @@ def _run_for_ever(loop: asyncio.AbstractEventLoop) -> None:
         try:
             loop.run_forever()
         except (SystemExit, KeyboardInterrupt):
-            # Whoever awaits the task is told of it.
+            # The call that awaits the task is told of it.
             continue

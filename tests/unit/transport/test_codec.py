@@ -116,7 +116,7 @@ def test_markers_and_the_end_of_input_keep_their_place(element: Any) -> None:
         Ended(ATTEMPT, "task", 1),
         Committed(ATTEMPT, EPOCH, "task", 1),
         Hello(ATTEMPT, 1, 1, 4711, "127.0.0.1", PEER, (0, 4096)),
-        Welcome(ATTEMPT, 1, b"job", {0: PEER}),
+        Welcome(ATTEMPT, 1, b"job", b"state", {0: PEER}),
         Die(ATTEMPT),
     ],
     ids=lambda message: type(message).__name__,

@@ -57,7 +57,7 @@ def test_whoever_listens_on_the_network_reads_nothing(
     worker = dial(relay.address, identity(b"w", 1, 0), keys.worker, keys.hub_public)
     worker.send_multipart(encode(Ready(1, 0)))
     await_until(hub.receive, "the hub has heard the worker")
-    hub.send(1, 0, Welcome(1, 0, SECRET * 100, {}))
+    hub.send(1, 0, Welcome(1, 0, SECRET * 100, b"", {}))
     assert worker.poll(10_000)
     assert SECRET in b"".join(worker.recv_multipart())
     assert len(relay.seen) > len(SECRET) * 100

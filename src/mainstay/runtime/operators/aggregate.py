@@ -133,7 +133,7 @@ class Gathering(GatheringOperator):
     def refused(self, error: DoesNotFitError, keys: pa.Array | None) -> StateTypeError:
         """The error of a sum that is beyond its type, with all that its author can look for."""
         keys = keys if error.keys is None else error.keys
-        assert keys is not None, "whoever merges without a batch says which keys these are"
+        assert keys is not None, "a merge without a batch says which keys these are"
         key = keys[error.position].as_py()
         accumulator = error.accumulator
         return StateTypeError(

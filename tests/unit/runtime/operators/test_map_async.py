@@ -165,7 +165,7 @@ async def several(row: Any) -> Any:
     ("function", "named", "why"),
     [
         (of_two, {}, "cannot be called with 1 argument"),
-        (several, {}, "write an ordinary def"),
+        (several, {}, "write return instead of yield"),
         (7, {}, "needs a function"),
         (answered, {"capacity": 0}, "capacity=0"),
         (answered, {"retries": -1}, "retries=-1"),
