@@ -139,7 +139,7 @@ class PaceReader(DataSourceStreamReader):
         # A record is made when it is due, not when Spark comes round to read it.
         made = [self.began + number / self.rate_per_s for number in range(first, end)]
         yield pa.RecordBatch.from_arrays(
-            [*batch.columns, pa.array(made)], names=["key", "amount", "created"]
+            [*batch.columns, pa.array(made, pa.float64())], names=["key", "amount", "created"]
         )
 
 
