@@ -46,9 +46,9 @@ def test_a_program_that_was_not_submitted_asks_no_jvm(monkeypatch: pytest.Monkey
 
 
 def from_archive(archive: Path, program: str, *arguments: str) -> str:
-    """What a program prints that has the package from nowhere else."""
-    outside = [path for path in sys.path if Path(path) != Path(mainstay.__file__).parents[1]]
-    paths = os.pathsep.join([str(archive), *outside])
+    """What a program prints that has the package from an archive."""
+    # The archive is first. What it needs may be where this package is installed.
+    paths = os.pathsep.join([str(archive), *sys.path])
     check = "import mainstay; assert '.zip' in mainstay.__file__, mainstay.__file__\n"
     done = subprocess.run(
         [sys.executable, "-S", "-c", check + program, *arguments],
