@@ -47,6 +47,8 @@ PARALLELISMS = (1, 16, 256, 1000)
 SEGMENTS = 3
 """Segments of a subtask's chain."""
 IDLE_STEPS = 20
+MOST_DELETED = 1000
+"""Objects that S3 deletes for one request."""
 
 
 class Total(ms.KeyedProcess):
@@ -90,9 +92,9 @@ class Counted(MemoryStorage):
         self.requests += 1
         return super().create(path, data)
 
-    def delete(self, path: str) -> None:
-        self.requests += 1
-        super().delete(path)
+    def delete(self, *paths: str) -> None:
+        self.requests += -(-len(paths) // MOST_DELETED)
+        super().delete(*paths)
 
 
 class Later:

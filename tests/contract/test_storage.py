@@ -220,6 +220,20 @@ def test_deleting_what_is_absent_is_no_error(storage: Storage) -> None:
     assert storage.list("") == []
 
 
+def test_deleting_several_files_deletes_each_that_is_there(storage: Storage) -> None:
+    for number in range(12):
+        storage.write(f"many/{number}", b"x")
+    # Absent ones among them hold none of the others up.
+    storage.delete("many/99", *(f"many/{number}" for number in range(10)), "never/was", "many/10")
+    assert storage.list("") == ["many/11"]
+
+
+def test_deleting_nothing_does_nothing(storage: Storage) -> None:
+    storage.write("kept", b"x")
+    storage.delete()
+    assert storage.list("") == ["kept"]
+
+
 def test_names_with_percent_signs_are_kept(storage: Storage) -> None:
     storage.write("state/a%2Fb/%", b"kept")
     assert storage.list("state/") == ["state/a%2Fb/%"]

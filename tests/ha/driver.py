@@ -70,12 +70,13 @@ def keep_manifests(archive: Path) -> None:
     """Have manifests kept that this process deletes: a check needs those of all epochs."""
     right = ObjectStorage.delete
 
-    def delete(self: ObjectStorage, path: str) -> None:
-        if path.startswith(MANIFEST_PREFIX):
-            draft = archive / f".{Path(path).name}.{os.getpid()}"
-            draft.write_bytes(self.read(path))
-            draft.replace(archive / Path(path).name)
-        right(self, path)
+    def delete(self: ObjectStorage, *paths: str) -> None:
+        for path in paths:
+            if path.startswith(MANIFEST_PREFIX):
+                draft = archive / f".{Path(path).name}.{os.getpid()}"
+                draft.write_bytes(self.read(path))
+                draft.replace(archive / Path(path).name)
+        right(self, *paths)
 
     ObjectStorage.delete = delete  # type: ignore[method-assign]
 

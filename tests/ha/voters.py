@@ -108,8 +108,8 @@ class SwitchedStorage:
     def list(self, prefix: str) -> Paths:
         return self._here().list(prefix)
 
-    def delete(self, path: str) -> None:
-        self._here().delete(path)
+    def delete(self, *paths: str) -> None:
+        self._here().delete(*paths)
 
 
 class Place(Protocol):

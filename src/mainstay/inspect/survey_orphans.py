@@ -19,6 +19,7 @@ from mainstay.inspect.survey import Directory
 from mainstay.inspect.survey_condition import condition_of
 from mainstay.snapshot.layout import attempt_of
 from mainstay.snapshot.listing import ListedStorage, StoredFile
+from mainstay.snapshot.retention import delete_unneeded
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +78,4 @@ def remove_orphans(storage: ListedStorage, orphans: Orphans) -> None:
             f"nothing was removed: {orphans.unsure}. Try again then, or start the job: a new "
             "attempt removes what older ones left behind."
         )
-    # Manifests first: a manifest must never outlive a file that it names.
-    for file in sorted(orphans.files, key=lambda file: file.path):
-        storage.delete(file.path)
+    delete_unneeded(storage, [file.path for file in orphans.files])

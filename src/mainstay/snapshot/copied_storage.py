@@ -65,9 +65,10 @@ class CopiedStorage(MeteredStorage):
             self.copies.put(path, data, file)
             self._tidy()
 
-    def delete(self, path: str) -> None:
-        super().delete(path)
-        self.copies.remove(path)
+    def delete(self, *paths: str) -> None:
+        super().delete(*paths)
+        for path in paths:
+            self.copies.remove(path)
 
     def named(self, owner: str, paths: Iterable[str]) -> None:
         """Called on the loop: what follows from it is done with the next write."""

@@ -58,8 +58,7 @@ def write_failure(storage: Storage, failure: StoredFailure, number: int) -> None
     document = {"format": FAILURES_FORMAT, "failure": asdict(failure)}
     data = json.dumps(sealed(document), sort_keys=True).encode()
     storage.write(failure_path(failure.attempt or 0, failure.leader, number), data)
-    for path in storage.list(FAILURES_PREFIX)[:-KEPT_FAILURES]:
-        storage.delete(path)
+    storage.delete(*storage.list(FAILURES_PREFIX)[:-KEPT_FAILURES])
 
 
 def read_failures(storage: Storage) -> list[StoredFailure]:

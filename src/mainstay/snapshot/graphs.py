@@ -69,8 +69,7 @@ def write_graph(storage: Storage, attempt: int, graph: Graph) -> None:
     # As it is read again: the seal is that of lists, and not of tuples.
     plain = json.loads(json.dumps(document))
     storage.write(graph_path(attempt), json.dumps(sealed(plain), sort_keys=True).encode())
-    for path in storage.list(GRAPHS_PREFIX)[:-KEPT_GRAPHS]:
-        storage.delete(path)
+    storage.delete(*storage.list(GRAPHS_PREFIX)[:-KEPT_GRAPHS])
 
 
 def read_graph(storage: Storage) -> Graph | None:

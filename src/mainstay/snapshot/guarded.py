@@ -13,6 +13,9 @@ from mainstay.errors import NotLeadingError
 from mainstay.snapshot.passing import PassingStorage
 from mainstay.snapshot.storage import Storage
 
+_ASK_EVERY = 1000
+"""Files that are deleted together: as many as S3 takes in a request."""
+
 
 class GuardedStorage(PassingStorage):
     """Passes everything on, and asks before each delete whether this process still leads."""
@@ -21,7 +24,10 @@ class GuardedStorage(PassingStorage):
         super().__init__(inner)
         self._leads = leads
 
-    def delete(self, path: str) -> None:
-        if not self._leads():
-            raise NotLeadingError(f"{path} is not deleted: this process does not lead any more.")
-        self._inner.delete(path)
+    def delete(self, *paths: str) -> None:
+        for first in range(0, len(paths), _ASK_EVERY):
+            if not self._leads():
+                raise NotLeadingError(
+                    f"{paths[first]} is not deleted: this process does not lead any more."
+                )
+            self._inner.delete(*paths[first : first + _ASK_EVERY])

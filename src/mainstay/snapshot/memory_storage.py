@@ -37,6 +37,7 @@ class MemoryStorage:
         with self._lock:
             return sorted(path for path in self._files if path.startswith(folder))
 
-    def delete(self, path: str) -> None:
+    def delete(self, *paths: str) -> None:
         with self._lock:
-            self._files.pop(path, None)
+            for path in paths:
+                self._files.pop(path, None)

@@ -168,13 +168,18 @@ class ObjectStorage:
             raise SnapshotStorageError(self._message("list", prefix, error)) from error
         return tuple(sorted(found, key=lambda file: file.path))
 
-    def delete(self, path: str) -> None:
-        try:
-            obstore.delete(self._store, path)
-        except FileNotFoundError:
+    def delete(self, *paths: str) -> None:
+        if not paths:
             return
+        try:
+            # Stores that can are asked once for many.
+            obstore.delete(self._store, list(paths))
+        except FileNotFoundError:
+            # What came behind an absent file may still be there.
+            for path in paths if len(paths) > 1 else ():
+                self.delete(path)
         except _FAILURES as error:
-            raise SnapshotStorageError(self._message("delete", path, error)) from error
+            raise SnapshotStorageError(self._message("delete", paths[0], error)) from error
 
     def _get(self, path: str, start: int, length: int | None) -> bytes:
         if start == 0 and length is None:

@@ -23,5 +23,5 @@ class PassingStorage:
     def list(self, prefix: str) -> Paths:
         return self._inner.list(prefix)
 
-    def delete(self, path: str) -> None:
-        self._inner.delete(path)
+    def delete(self, *paths: str) -> None:
+        self._inner.delete(*paths)

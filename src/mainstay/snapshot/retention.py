@@ -40,7 +40,6 @@ class Retention:
         unneeded = ({path for _, files in retired for path in files} | self._spared) - needed
         self._spared = unneeded.intersection(pinned)
         unneeded -= self._spared
-        # Manifests go first: a manifest must never outlive a file that it names.
         return [place.path for place, _ in retired] + sorted(unneeded)
 
     def keep_older(self, epochs: Sequence[tuple[FileRef, Manifest]]) -> None:
@@ -48,6 +47,14 @@ class Retention:
         older = [(place, frozenset(f.path for f in manifest.files())) for place, manifest in epochs]
         known = {place for place, _ in self._kept}
         self._kept = [(place, files) for place, files in older if place not in known] + self._kept
+
+
+def delete_unneeded(storage: Storage, paths: Iterable[str]) -> None:
+    """Delete manifests and files. A manifest must never outlive a file that it names."""
+    found = list(paths)
+    manifests = [path for path in found if path.startswith(MANIFEST_PREFIX)]
+    storage.delete(*manifests)
+    storage.delete(*(path for path in found if not path.startswith(MANIFEST_PREFIX)))
 
 
 def stored(storage: Storage, places: Sequence[FileRef]) -> list[FileRef]:

@@ -201,8 +201,7 @@ def discard(target: Storage) -> None:
     """Delete an unfinished savepoint; never one that exists."""
     paths = target.list("")
     if SAVEPOINT_FILE not in paths:
-        for path in paths:
-            target.delete(path)
+        target.delete(*paths)
 
 
 def is_savepoint(storage: Storage) -> bool:

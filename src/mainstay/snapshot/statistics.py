@@ -42,8 +42,7 @@ def write_statistics(storage: Storage, chunk: Sequence[EpochStatistics]) -> None
     document = {"format": STATISTICS_FORMAT, "epochs": [asdict(each) for each in chunk]}
     data = json.dumps(sealed(document), sort_keys=True).encode()
     storage.write(statistics_path(last.epoch, last.attempt), data)
-    for path in storage.list(STATISTICS_PREFIX)[:-KEPT_CHUNKS]:
-        storage.delete(path)
+    storage.delete(*storage.list(STATISTICS_PREFIX)[:-KEPT_CHUNKS])
 
 
 def read_statistics(storage: Storage, most: int | None = None) -> list[EpochStatistics]:

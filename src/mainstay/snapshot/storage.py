@@ -54,8 +54,11 @@ class Storage(Protocol):
         """Every path below a folder (``""``: below the root), sorted. An absent folder is empty."""
         ...
 
-    def delete(self, path: str) -> None:
-        """Remove a file; one that is absent already is no error."""
+    def delete(self, *paths: str) -> None:
+        """Remove files, in any order, in as few requests as can be; an absent one is no error.
+
+        Raises when one cannot be removed. Others may be gone by then.
+        """
         ...
 
 

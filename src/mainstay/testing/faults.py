@@ -47,7 +47,9 @@ class FaultyStorage:
             raise SnapshotStorageError(f"simulated: {prefix} could not be listed")
         return self._inner.list(prefix)
 
-    def delete(self, path: str) -> None:
-        if self._strikes():
-            raise SnapshotStorageError(f"simulated: {path} could not be deleted")
-        self._inner.delete(path)
+    def delete(self, *paths: str) -> None:
+        # One by one: a request for many may fail when some of them are gone.
+        for path in paths:
+            if self._strikes():
+                raise SnapshotStorageError(f"simulated: {path} could not be deleted")
+            self._inner.delete(path)

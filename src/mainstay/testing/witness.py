@@ -35,7 +35,7 @@ class Suspicious(PassingStorage):
         self._is_deposed = is_deposed
         self._tell = tell
 
-    def delete(self, path: str) -> None:
-        if self._is_deposed():
-            self._tell(f"a leader that was deposed deleted {path}")
-        self._inner.delete(path)
+    def delete(self, *paths: str) -> None:
+        if paths and self._is_deposed():
+            self._tell(f"a leader that was deposed deleted {', '.join(paths)}")
+        self._inner.delete(*paths)

@@ -132,9 +132,9 @@ class FakeStorage(MemoryStorage):
             raise OutcomeUnknownError(f"planted: {path} may have been created")
         return created
 
-    def delete(self, path: str) -> None:
-        self.events.append(("delete", path))
-        super().delete(path)
+    def delete(self, *paths: str) -> None:
+        self.events.extend(("delete", path) for path in paths)
+        super().delete(*paths)
 
 
 class World:

@@ -107,9 +107,7 @@ class FileListing:
         return created
 
     def _forget_before(self, number: int) -> None:
-        for batch in self._numbers():
-            if batch < number:
-                self._storage.delete(_path(batch))
+        self._storage.delete(*(_path(batch) for batch in self._numbers() if batch < number))
 
     def _read_up_to(self, latest: int) -> Contents:
         if latest < 0:

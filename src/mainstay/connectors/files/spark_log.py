@@ -185,9 +185,7 @@ class SparkFileLog:
     def _forget_before(self, number: int) -> None:
         """Delete batches that a compaction not after ``number`` has replaced."""
         keep_from = (number + 1) // COMPACT_EVERY * COMPACT_EVERY - 1
-        for batch, path in self._batches():
-            if batch < keep_from:
-                self._storage.delete(path)
+        self._storage.delete(*(path for batch, path in self._batches() if batch < keep_from))
 
     def _check_is_there(self, file: ListedFile) -> None:
         found = os.path.getsize(file.path) if os.path.isfile(file.path) else None

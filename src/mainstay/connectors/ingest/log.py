@@ -229,9 +229,8 @@ class IngestLog:
         if not batches or batches[0] >= keep_from:
             return 0
         kept = self.data_path(keep_from, "").removesuffix(".arrow")
-        for path in self._storage.list(f"{self._prefix}data"):
-            if path < kept:
-                self._storage.delete(path)
+        found = self._storage.list(f"{self._prefix}data")
+        self._storage.delete(*(path for path in found if path < kept))
         # Oldest first, so that a deletion that is cut short leaves no gap.
         dropped = [batch for batch in batches if batch < keep_from]
         for batch in dropped:

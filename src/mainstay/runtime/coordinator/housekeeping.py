@@ -12,7 +12,7 @@ from mainstay.runtime.ports import Ports
 from mainstay.snapshot.checked import read_manifest
 from mainstay.snapshot.history import History
 from mainstay.snapshot.manifest import FileRef, Manifest
-from mainstay.snapshot.retention import Retention, orphans, stored
+from mainstay.snapshot.retention import Retention, delete_unneeded, orphans, stored
 
 
 class Housekeeping:
@@ -32,8 +32,7 @@ class Housekeeping:
             # Where an older epoch was restored, those before it may have been retired long ago.
             places = stored(storage, lineage)[-retain:]
             kept = [(place, read_manifest(storage, place)) for place in places]
-            for path in orphans(storage, kept, attempt, pinned):
-                storage.delete(path)
+            delete_unneeded(storage, orphans(storage, kept, attempt, pinned))
             return kept
 
         self._retention = Retention(retain)
@@ -50,9 +49,7 @@ class Housekeeping:
         paths = self._retention.completed(place, manifest, pending, pinned)
         storage = self._ports.storage
 
-        def work() -> None:
-            for path in paths:
-                storage.delete(path)
-
         if paths:
-            self._ports.background.submit(work, lambda _: None, lambda _: None)
+            self._ports.background.submit(
+                lambda: delete_unneeded(storage, paths), lambda _: None, lambda _: None
+            )

@@ -203,9 +203,7 @@ def _without_states(stored: OperatorState, replaced: set[StateName]) -> Operator
 def _delete_others(storage: Storage, files: Files) -> None:
     """Delete what attempts that do not count have left, so that a whole folder can be read."""
     named = {item.file.path for items in files.values() for item in items}
-    for path in storage.list("state/"):
-        if path not in named:
-            storage.delete(path)
+    storage.delete(*(path for path in storage.list("state/") if path not in named))
 
 
 def _savepoint(
