@@ -21,7 +21,9 @@ def changes(first: int, number: int) -> pa.RecordBatch:
     return pa.record_batch({"n": list(ids), "k": [id % KEYS for id in ids]})
 
 
-def requests_of_epochs(proxy: S3Proxy, parallelism: int) -> Counter[tuple[str, str]]:
+def requests_of_epochs(
+    proxy: S3Proxy, operators: int, parallelism: int
+) -> Counter[tuple[str, str]]:
     """The requests of epochs of a job with keyed state in all subtasks, by kind and by folder."""
     env = ms.Environment(
         spark="embedded",
@@ -29,8 +31,10 @@ def requests_of_epochs(proxy: S3Proxy, parallelism: int) -> Counter[tuple[str, s
         snapshots=ms.Snapshots(PLACE, every="1h"),
     )
     source = ms.connectors.Generate("n long, k long", changes, rows_per_second=20_000)
-    counts = env.source(source, uid="in").key_by("k").aggregate(c=ms.count(), uid="counts")
-    counts.sink(ms.connectors.Memory(), uid="out")
+    rows = env.source(source, uid="in").key_by("k")
+    for number in range(operators):
+        counts = rows.aggregate(c=ms.count(), uid=f"counts-{number}")
+        counts.sink(ms.connectors.Memory(), uid=f"out-{number}")
     job: Any = env.start("counted")
     try:
         for _ in range(8):

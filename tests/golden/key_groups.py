@@ -61,6 +61,7 @@ def simulate(
     restore: str = "new",
     origin: Storage | None = None,
     totals: int = 7,
+    seed: int = 3,
 ) -> tuple[JobSpec, Simulation]:
     """Run the job, fresh, from its last epoch, or from a savepoint."""
     env = ms.Environment(parallelism=parallelism, max_parallelism=16)
@@ -79,7 +80,7 @@ def simulate(
     snapshots, tuning = SnapshotOptions(every_s=0.01), Tuning(first_slice_rows=3, max_slice_rows=3)
     options = JobOptions("golden", "golden", snapshots, restore=restoring, tuning=tuning)
     places = {} if origin is None else {PLACE: origin}
-    simulation = Simulation(job, options, replace(settings, seed=3), storage, places=places)
+    simulation = Simulation(job, options, replace(settings, seed=seed), storage, places=places)
     simulation.run()
     return job, simulation
 

@@ -8,8 +8,9 @@ from typing import Any
 from unittest.mock import patch
 
 from mainstay.errors import MainstayError
-from mainstay.runtime.messages import Epoch
+from mainstay.runtime.messages import Attempt, Epoch
 from mainstay.runtime.worker.durability import Durability, UnackedCut
+from mainstay.runtime.worker.shared_files import SharedFiles
 from mainstay.snapshot.since import Since
 from mainstay.state.backends.external.store import StoreAwayError
 from mainstay.testing.memory_store import MemoryStoreSettings
@@ -49,8 +50,10 @@ def the_database_is_away_when_an_epoch_is_cut() -> None:
     backend = opened()(STATES, "long")
     backend.at(1).n.update(1)
     acknowledged: list[int] = []
+    ports = _ports(backend)
+    files = SharedFiles(ports, Attempt(1), 0)
     durability = Durability(
-        _ports(backend), lambda epoch, *_: acknowledged.append(epoch), lambda *_: None
+        ports, files, lambda epoch, *_: acknowledged.append(epoch), lambda *_: None
     )
     cut = backend.freeze()
     with patch.object(VotingMemoryStore, "prepare", _away):

@@ -23,6 +23,7 @@ NUMBERS = {
     "commit log slot": ("mainstay.snapshot.slots", "LOG_FORMAT"),
     "manifest of an epoch": ("mainstay.snapshot.manifest", "MANIFEST_FORMAT"),
     "state file (`.msty`)": ("mainstay.snapshot.statefooter", "STATE_FILE_FORMAT"),
+    "shared file (`.msts`)": ("mainstay.snapshot.shared", "SHARED_FILE_FORMAT"),
     "RocksDB checkpoint": ("mainstay.state.backends.rocksdb.checkpoint", "CHECKPOINT_FORMAT"),
     "external state": ("mainstay.state.backends.external.descriptor", "DESCRIPTOR_FORMAT"),
     "savepoint": ("mainstay.snapshot.savepoint", "SAVEPOINT_FORMAT"),

@@ -76,6 +76,6 @@ def restored_size(deployment: Deployment) -> tuple[int, int]:
 
     A file that several subtasks take their parts of counts once.
     """
-    files = {ref.file.path: ref for state in deployment.restored.values() for ref in state.chain}
+    files = {ref.file: ref for state in deployment.restored.values() for ref in state.chain}
     rows = sum(ref.rows for ref in files.values())
     return rows, sum(ref.size_bytes for ref in files.values())

@@ -27,7 +27,7 @@ class OpenFiles:
         self._lock = threading.Lock()
 
     def open(self, ref: SegmentRef) -> StateFile:
-        name = (ref.file.path, ref.file.checksum)
+        name = (ref.file.name, ref.file.checksum)
         with self._lock:
             found = self._files.get(name)
             if found is not None:

@@ -64,9 +64,9 @@ class KeptEpoch:
 
     @cached_property
     def files(self) -> dict[str, FileRef]:
-        """The state files that it reaches, each once."""
+        """The state files that it reaches, each once, by their names."""
         found = () if self.manifest is None else self.manifest.files()
-        return {file.path: file for file in found}
+        return {file.name: file for file in found}
 
     @property
     def size_bytes(self) -> int:
@@ -189,7 +189,7 @@ def _kept_epoch(
     except MainstayError as error:
         flaw = Flaw(record.manifest.path, str(error))
         return KeptEpoch(record, is_latest, on_lineage, None, (flaw,))
-    distinct = {file.path: file for file in manifest.files()}.values()
+    distinct = {file.name: file for file in manifest.files()}.values()
     found = [_flaw(file, files.get(file.path)) for file in distinct]
     flaws = tuple(each for each in found if each is not None)
     return KeptEpoch(record, is_latest, on_lineage, manifest, flaws)
@@ -198,6 +198,9 @@ def _kept_epoch(
 def _flaw(file: FileRef, found: StoredFile | None) -> Flaw | None:
     if found is None:
         return Flaw(file.path, f"it is missing; it had {file.size_bytes} bytes")
-    if found.size_bytes != file.size_bytes:
+    if file.is_shared and found.size_bytes < file.start + file.size_bytes:
+        after = file.start + file.size_bytes
+        return Flaw(file.path, f"it has {found.size_bytes} bytes, and {after} are needed")
+    if not file.is_shared and found.size_bytes != file.size_bytes:
         return Flaw(file.path, f"it has {found.size_bytes} bytes instead of {file.size_bytes}")
     return None

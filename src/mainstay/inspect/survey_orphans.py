@@ -67,7 +67,7 @@ def _needed(directory: Directory) -> set[str]:
                 f"cannot be read: {epoch.flaws[0].why}"
             )
         needed.add(epoch.record.manifest.path)
-        needed.update(epoch.files)
+        needed.update(file.path for file in epoch.files.values())
     return needed
 
 

@@ -102,14 +102,14 @@ class _Count:
 
     def add_segment(self, subtask: int, segment: SegmentRef) -> None:
         """Count a segment that is a state file; one that cannot be read is noted."""
-        path = segment.file.path
+        name = segment.file.name
         try:
             # After a rescale several chains hold parts of one file.
-            file = self._open.get(path) or open_state_file(self.storage, segment.file)
+            file = self._open.get(name) or open_state_file(self.storage, segment.file)
         except MainstayError as error:
-            self.flaws[path] = Flaw(path, str(error))
+            self.flaws[name] = Flaw(name, str(error))
             return
-        self._open[path] = file
+        self._open[name] = file
         for index in file.indexes:
             self._add(subtask, index, segment)
 
@@ -138,9 +138,9 @@ def _survey_operator(storage: Storage, stored: OperatorState, groups: int) -> Op
     files: dict[str, FileRef] = {}
     checkpoints: dict[str, FileRef] = {}
     for subtask, segment in _segments(stored):
-        files.update({file.path: file for file in segment.files()})
+        files.update({file.name: file for file in segment.files()})
         if segment.is_backends_own:
-            checkpoints.update({file.path: file for file in segment.files()})
+            checkpoints.update({file.name: file for file in segment.files()})
         elif segment.format != PARQUET:
             count.add_segment(subtask, segment)
     states = (_of_operator(stored, s, tasks) or _of_keyed(s, count) for s in stored.states)

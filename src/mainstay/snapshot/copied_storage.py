@@ -75,7 +75,12 @@ class CopiedStorage(MeteredStorage):
         epochs = self._named.setdefault(owner, deque())
         epochs.append(frozenset(paths))
         if len(epochs) > KEPT_EPOCHS:
-            self._dead.extend(epochs.popleft().difference(*epochs))
+            gone = epochs.popleft().difference(*epochs)
+            self._dead.extend(path for path in gone if not self._is_named(path))
+
+    def _is_named(self, path: str) -> bool:
+        """Whether some owner still builds on it: several may share a file."""
+        return any(path in epoch for epochs in self._named.values() for epoch in epochs)
 
     def _tidy(self) -> None:
         while self._dead:

@@ -5,6 +5,7 @@
     log/0000000042                            a slot of the commit log
     epochs/0000000007-a0003.json              the manifest of epoch 7, written by attempt 3
     state/<uid>/a0003/s0001-<segment>.msty    a segment of subtask 1 of an operator
+    state/%shared/a0003/w0001-12.msts         small segments of several operators in worker 1
     state/<uid>/a0003/s0001-<file>            a file of a database or loop of subtask 1
     state/<uid>/a0003/s0001-<state>-e7.units  many units of an operator state, of epoch 7
     statistics/0000000107-a0003.json          figures of the epochs up to 107
@@ -92,6 +93,14 @@ def lease_number(path: str) -> int | None:
 def segment_path(uid: str, subtask: int, attempt: int, segment_id: str) -> str:
     """The path of a segment or base file; ``segment_id`` is path-safe already."""
     return f"{STATE_PREFIX}{safe_name(uid)}/a{attempt:04d}/s{subtask:04d}-{segment_id}.msty"
+
+
+def shared_path(worker: int, attempt: int, number: int) -> str:
+    """The path of a worker's so many-th file that several operators share.
+
+    No operator has this folder: ``safe_name`` never gives its name.
+    """
+    return f"{STATE_PREFIX}%shared/a{attempt:04d}/w{worker:04d}-{number}.msts"
 
 
 def units_path(uid: str, subtask: int, attempt: int, state: str, epoch: int) -> str:

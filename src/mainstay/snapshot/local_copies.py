@@ -182,7 +182,9 @@ class LocalCopies:
     def _is_held(self, file: FileRef) -> bool:
         target = self._folder / file.path
         try:
-            return _note_of(target).exists() and target.stat().st_size == file.size_bytes
+            size = target.stat().st_size
+            is_whole = size > file.start if file.is_shared else size == file.size_bytes
+            return is_whole and _note_of(target).exists()
         except OSError:
             return False
 

@@ -17,16 +17,18 @@ from typing import Any
 
 from mainstay.errors import RestoreError
 
-MANIFEST_FORMAT = 7
+MANIFEST_FORMAT = 8
 CHECKPOINTS_FORMAT = 2
 TTL_FORMAT = 3
 UNITS_FORMAT = 4
 SEGMENTS_FORMAT = 5
 NAMESPACES_FORMAT = 6
 KEY_GROUPS_FORMAT = 7
+SHARED_FORMAT = 8
 """Where a segment has parts, where a state has a time to live, where units are in a file of their
 own or name files, where a segment says its format, where a state has a namespace, where an operator
-has a number of key-groups of its own. What needs nothing newer is written as format 1."""
+has a number of key-groups of its own, where files are shared. What needs nothing newer is written
+as format 1."""
 
 STATE_FILE = "state"
 PARQUET = "parquet"
@@ -39,11 +41,25 @@ PARQUET_SUFFIX = ".parquet"
 
 @dataclass(frozen=True, slots=True)
 class FileRef:
-    """A stored file, with what is needed to notice that it is damaged."""
+    """A stored file, with what is needed to notice that it is damaged.
+
+    ``start`` says where it begins in a file that several share (``shared.py``), and is 0 in one of
+    its own.
+    """
 
     path: str
     size_bytes: int
     checksum: str
+    start: int = 0
+
+    @property
+    def is_shared(self) -> bool:
+        return self.start > 0
+
+    @property
+    def name(self) -> str:
+        """Tells it from all others, also from those it shares a file with."""
+        return f"{self.path} at {self.start}" if self.start else self.path
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +234,8 @@ class Manifest:
         states = [state for operator in self.operators.values() for state in operator.states]
         tasks = [task for operator in self.operators.values() for task in operator.subtasks]
         units = (units for task in tasks for units in task.units.values())
+        if any(segment.file.is_shared for segment in segments):
+            return SHARED_FORMAT
         if any(operator.max_parallelism is not None for operator in self.operators.values()):
             return KEY_GROUPS_FORMAT
         if any(state.namespace is not None for state in states):
@@ -267,6 +285,8 @@ def _encode(value: Any) -> Any:
 
 def _is_left_out(value: Any, name: str) -> bool:
     """Whether an older version would not know the field, and nothing is in it."""
+    if isinstance(value, FileRef):
+        return name == "start" and not value.start
     if isinstance(value, SegmentRef):
         return (name == "parts" and not value.parts) or (name == "format" and not value.says_format)
     if isinstance(value, SubtaskState):

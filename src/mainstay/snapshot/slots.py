@@ -39,6 +39,7 @@ _KINDS: dict[str, type[Record]] = {
 }
 _KIND_OF = {record: kind for kind, record in _KINDS.items()}
 _OPTIONAL = ("origin", "begun_at")
+_OF_MANIFEST = ("path", "size_bytes", "checksum")
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +140,7 @@ def _fields(record: Record) -> dict[str, Any]:
     fields = {name: getattr(record, name) for name in type(record).__slots__}
     if "manifest" in fields:
         file: FileRef = fields["manifest"]
-        fields["manifest"] = {name: getattr(file, name) for name in FileRef.__slots__}
+        fields["manifest"] = {name: getattr(file, name) for name in _OF_MANIFEST}
     return {n: v for n, v in fields.items() if n not in _OPTIONAL or v is not None}
 
 

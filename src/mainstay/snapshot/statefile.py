@@ -62,7 +62,7 @@ def open_state_file(storage: Storage, ref: FileRef) -> StateFile:
     _check_equal(ref, "checksum in the trailer", zlib.crc32(footer), crc)
     if version not in range(1, STATE_FILE_FORMAT + 1):
         raise RestoreError(
-            f"{ref.path} has state file format {version}; this version of Mainstay reads formats "
+            f"{ref.name} has state file format {version}; this version of Mainstay reads formats "
             f"up to {STATE_FILE_FORMAT}. Restore it with a version that wrote it or a newer one."
         )
     return StateFile(storage, ref, Footer.from_bytes(footer), tail, tail_start)
@@ -157,7 +157,7 @@ class StateFile:
     def _index(self, state: str) -> StateIndex:
         if state not in self._states:
             raise RestoreError(
-                f"{self._ref.path} holds no state {state!r}; it holds {', '.join(self.states)}"
+                f"{self._ref.name} holds no state {state!r}; it holds {', '.join(self.states)}"
             )
         return self._states[state]
 
@@ -195,7 +195,7 @@ def _parse(data: memoryview) -> pa.Table:
 def _read_tail(storage: Storage, ref: FileRef, start: int) -> memoryview:
     expected = ref.size_bytes - start
     # One byte more than there should be, to notice a file that is longer.
-    tail = _read(storage, ref, start, expected + 1)
+    tail = _read(storage, ref, start, expected if ref.is_shared else expected + 1)
     if len(tail) != expected:
         found = "more" if len(tail) > expected else "fewer"
         raise _damaged(ref, f"{ref.size_bytes} bytes", f"{found} (was it cut off or replaced?)")
@@ -206,7 +206,7 @@ def _read_tail(storage: Storage, ref: FileRef, start: int) -> memoryview:
 
 def _read(storage: Storage, ref: FileRef, start: int, length: int) -> bytes:
     try:
-        return storage.read(ref.path, start, length)
+        return storage.read(ref.path, ref.start + start, length)
     except NotFound:
         raise _damaged(ref, f"a file of {ref.size_bytes} bytes", "none") from None
 
@@ -218,6 +218,6 @@ def _check_equal(ref: FileRef, what: str, expected: object, found: object) -> No
 
 def _damaged(ref: FileRef, expected: str, found: str) -> DamagedFileError:
     return DamagedFileError(
-        f"{ref.path} is damaged: expected {expected}, found {found}. "
+        f"{ref.name} is damaged: expected {expected}, found {found}. "
         f"Bring the original file back or restore an older epoch."
     )

@@ -23,15 +23,15 @@ def verify_manifest(storage: Storage, manifest: Manifest) -> None:
 def file_checks(
     storage: Storage, manifest: Manifest
 ) -> Iterator[tuple[str, tuple[FileRef, Check]]]:
-    """Every file that an epoch reaches, by its path, with what checks it."""
+    """Every file that an epoch reaches, by its name, with what checks it."""
     for operator in manifest.operators.values():
         for subtask in operator.subtasks:
             for file in subtask.files():
-                yield file.path, (file, whole_check(storage, file))
+                yield file.name, (file, whole_check(storage, file))
             # Segments last: theirs is another check than of files that are read whole.
             for segment in subtask.chain:
                 for file in segment.files():
-                    yield file.path, (file, _segment_check(storage, segment, file))
+                    yield file.name, (file, _segment_check(storage, segment, file))
 
 
 def _segment_check(storage: Storage, segment: SegmentRef, file: FileRef) -> Check:

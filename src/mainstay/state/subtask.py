@@ -14,6 +14,7 @@ from mainstay.errors import MainstayError, ProtocolError, StateTypeError, retold
 from mainstay.snapshot.drops import joined
 from mainstay.snapshot.layout import operator_file_path, safe_name, segment_path
 from mainstay.snapshot.manifest import SegmentRef
+from mainstay.snapshot.shared import NewFile, Stored, store_alone
 from mainstay.snapshot.since import NOTHING_YET, Since
 from mainstay.snapshot.statefile import StateTable
 from mainstay.snapshot.statewriter import EncodedFile, StateFileWriter
@@ -155,25 +156,31 @@ class KeyedSubtask:
                 )
 
     def write(self, storage: Storage, id: str, tables: list[StateTable]) -> SegmentRef:
-        """Make the tables of a segment durable. Runs in the background."""
+        """Make the tables of a segment durable, in a file of its own. Runs in the background."""
+        return self.ref(id, store_alone(storage, self.new_file(id, tables)))
+
+    def new_file(self, id: str, tables: list[StateTable]) -> NewFile:
+        """The file of a segment; it is made in the background."""
+        return NewFile(self.owner.segment_path(id), lambda: self._encoded(tables))
+
+    def ref(self, id: str, stored: Stored, *, is_base: bool = False) -> SegmentRef:
+        """How a manifest names a segment that is stored."""
+        groups = self.owner.groups
+        return SegmentRef(id, stored.file, groups.first, groups.last, stored.rows, is_base)
+
+    def _encoded(self, tables: list[StateTable]) -> EncodedFile:
         writer = self._writer(is_base=False)
         for table in tables:
             pieces = in_pieces(table)
             if table.repeats:
                 pieces = (merge([piece], to_base=False) for piece in pieces)
             writer.write(table.name, table.table.schema, map(by_key, pieces), table.drops)
-        return self._store(storage, id, writer.finish(), base=False)
+        return writer.finish()
 
     def _writer(self, *, is_base: bool) -> StateFileWriter:
         return StateFileWriter(
             is_base=is_base, max_parallelism=self.owner.max_parallelism, hash_id=HASH_ID
         )
-
-    def _store(self, storage: Storage, id: str, encoded: EncodedFile, base: bool) -> SegmentRef:
-        path = self.owner.segment_path(id)
-        storage.write(path, encoded.data)
-        groups = self.owner.groups
-        return SegmentRef(id, encoded.ref(path), groups.first, groups.last, encoded.rows, base)
 
     def written(self, segment: Segment, ref: SegmentRef, tables: list[StateTable]) -> None:
         """A segment has become durable."""
@@ -239,7 +246,8 @@ class KeyedSubtask:
                 # Not those of the pieces: a key-group may be dropped in which there is no row.
                 drops = () if base else joined(drop for part in mine for drop in part.drops(name))
                 writer.write(name, schema, map(by_key, pieces), drops)
-        return self._store(storage, id, writer.finish(), base)
+        file = NewFile(self.owner.segment_path(id), writer.finish)
+        return self.ref(id, store_alone(storage, file), is_base=base)
 
     def _forgetting_expired(self, info: StateInfo) -> Callable[[StateTable], StateTable]:
         """Puts deletions in the place of what has expired, so that a base holds nothing of it."""

@@ -34,6 +34,7 @@ from mainstay.runtime.worker.partition import partitioner_for
 from mainstay.runtime.worker.replays import own_rows
 from mainstay.runtime.worker.reports import TaskReports
 from mainstay.runtime.worker.routing import Router
+from mainstay.runtime.worker.shared_files import SharedFiles
 from mainstay.runtime.worker.slices import SliceSize
 from mainstay.runtime.worker.task import Task
 from mainstay.snapshot.operator_files import OperatorFiles
@@ -55,6 +56,7 @@ class Assembler:
     ports: Ports
     tuning: Tuning
     router: Router
+    files: SharedFiles
     fail: Callable[[Exception], None]
 
     def build(self, spec: TaskSpec) -> Task:
@@ -65,7 +67,7 @@ class Assembler:
         chain = self._chain(spec, members, outputs, reports)
         chain.hot_keys = HotKeys.of(spec, self.worker)
         input = self._input(members[0].operator, chain, gate)
-        task = Task(spec, self.ports, chain, input, reports, self.tuning.max_chain)
+        task = Task(spec, self.ports, chain, input, reports, self.files, self.tuning.max_chain)
         if self.job.keeps_in_flight:
             task.channels = TaskChannels(
                 spec, self.worker, gate, outputs, chain.replays, self.ports.background

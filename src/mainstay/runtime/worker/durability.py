@@ -17,7 +17,9 @@ from typing import Any
 from mainstay.runtime.messages import Epoch, Figures
 from mainstay.runtime.ports import Ports
 from mainstay.runtime.worker.member import Cut, Member
-from mainstay.snapshot.manifest import SegmentRef, SubtaskState
+from mainstay.runtime.worker.shared_files import SharedFiles
+from mainstay.snapshot.manifest import SubtaskState
+from mainstay.snapshot.shared import Stored
 from mainstay.snapshot.statefile import StateTable
 from mainstay.state.chain import Segment
 from mainstay.state.subtask import KeyedSubtask
@@ -59,8 +61,11 @@ class UnackedCut:
 class Durability:
     """Makes the cuts of one task durable, in the order they were taken."""
 
-    def __init__(self, ports: Ports, acknowledged: Acknowledged, declined: Declined) -> None:
+    def __init__(
+        self, ports: Ports, files: SharedFiles, acknowledged: Acknowledged, declined: Declined
+    ) -> None:
         self._ports = ports
+        self._files = files
         self._acknowledged = acknowledged
         self._declined = declined
         self._pending: list[UnackedCut] = []
@@ -127,10 +132,11 @@ class Durability:
 
     def _write(self, operator: Member, segment: Segment, tables: list[StateTable]) -> None:
         place = (operator.uid, segment.id)
-        storage, keyed = self._ports.storage, operator.keyed
+        keyed = operator.keyed
         assert keyed is not None
 
-        def done(ref: SegmentRef) -> None:
+        def done(stored: Stored) -> None:
+            ref = keyed.ref(segment.id, stored)
             self._taken.discard(place)
             self._leftovers.extend(keyed.backend.leftovers(segment.frozen))
             keyed.written(segment, ref, tables)
@@ -141,9 +147,8 @@ class Durability:
             self._taken.discard(place)
             self._give_up(segment, f"{operator.uid!r} could not be stored: {error}")
 
-        self._ports.background.submit(
-            lambda: keyed.write(storage, segment.id, tables), done, failed
-        )
+        size_bytes = sum(table.table.nbytes for table in tables)
+        self._files.store(keyed.new_file(segment.id, tables), size_bytes, done, failed)
 
     def _count(self, segment: Segment, size_bytes: int) -> None:
         for pending in self._pending:

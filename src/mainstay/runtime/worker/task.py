@@ -22,6 +22,7 @@ from mainstay.runtime.worker.inputs.base import TaskInput
 from mainstay.runtime.worker.member import Member
 from mainstay.runtime.worker.operator_chain import OperatorChain
 from mainstay.runtime.worker.reports import TaskReports
+from mainstay.runtime.worker.shared_files import SharedFiles
 from mainstay.state.subtask import KeyedSubtask
 from mainstay.tracebacks import reportable
 
@@ -39,6 +40,7 @@ class Task:
         chain: OperatorChain,
         input: TaskInput,
         reports: TaskReports,
+        files: SharedFiles,
         longest_chain: int,
     ) -> None:
         self.spec = spec
@@ -52,7 +54,7 @@ class Task:
         self._ports = ports
         self._reports = reports
         self._longest_chain = longest_chain
-        self._durability = Durability(ports, reports.acknowledge, reports.decline)
+        self._durability = Durability(ports, files, reports.acknowledge, reports.decline)
         self._expiries = [m.expiry for m in self.members if m.expiry is not None]
         self._keyed = [(m, m.keyed) for m in self.members if m.keyed is not None]
         self._ticking = [

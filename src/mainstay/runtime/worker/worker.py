@@ -35,6 +35,7 @@ from mainstay.runtime.worker.member import Member
 from mainstay.runtime.worker.questions import Questions
 from mainstay.runtime.worker.reports import WorkerMetrics
 from mainstay.runtime.worker.routing import Router
+from mainstay.runtime.worker.shared_files import SharedFiles
 from mainstay.runtime.worker.task import Task
 from mainstay.state.subtask import Restored
 
@@ -65,6 +66,7 @@ class Worker:
             ports,
             deployment.tuning,
             self.router,
+            SharedFiles(ports, deployment.attempt, number),
             self._fail,
         )
         self.tasks = [

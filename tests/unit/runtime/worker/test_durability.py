@@ -8,12 +8,14 @@ import pytest
 from mainstay.errors import SnapshotStorageError
 from mainstay.runtime.deferred import Late
 from mainstay.runtime.deployment import RestoredState
-from mainstay.runtime.messages import Epoch, Figures
+from mainstay.runtime.messages import Attempt, Epoch, Figures
 from mainstay.runtime.operators.base import Operator
 from mainstay.runtime.operators.make import Make
 from mainstay.runtime.spec import KeySpec, OperatorSpec
+from mainstay.runtime.worker import shared_files
 from mainstay.runtime.worker.durability import Durability, UnackedCut
 from mainstay.runtime.worker.member import Member
+from mainstay.runtime.worker.shared_files import SharedFiles
 from mainstay.snapshot.manifest import SubtaskState
 from mainstay.state.info import StateInfo
 from mainstay.state.keygroups import KeyGroupRange
@@ -46,9 +48,8 @@ class Subject:
         self.acknowledged: dict[int, dict[str, SubtaskState]] = {}
         self.figures: dict[int, Figures] = {}
         self.declined: list[tuple[int, str]] = []
-        self.durability = Durability(
-            world.ports, self._acknowledge, lambda epoch, reason: self._decline(epoch, reason)
-        )
+        files = SharedFiles(world.ports, Attempt(1), 0)
+        self.durability = Durability(world.ports, files, self._acknowledge, self._decline)
 
     def _acknowledge(self, epoch: Epoch, states: dict[str, SubtaskState], figures: Figures) -> None:
         assert epoch not in self.acknowledged, "an epoch is acknowledged once"
@@ -126,6 +127,13 @@ def test_an_epoch_is_acknowledged_when_its_segment_is_durable(
     assert subject.stored(1) == {"a": 1}
 
 
+@pytest.fixture
+def each_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Segments wait for no others, as large ones do not."""
+    monkeypatch.setattr(shared_files, "LARGE_BYTES", 0)
+
+
+@pytest.mark.usefixtures("each_alone")
 def test_an_epoch_is_acknowledged_only_when_the_segments_of_all_operators_are_durable(
     world: Any,
 ) -> None:
@@ -142,6 +150,7 @@ def test_an_epoch_is_acknowledged_only_when_the_segments_of_all_operators_are_du
     assert set(subject.acknowledged[1]) == {"one", "two"}
 
 
+@pytest.mark.usefixtures("each_alone")
 def test_an_epoch_waits_for_the_segments_of_earlier_epochs_too(
     subject: Subject, count: Member
 ) -> None:

@@ -31,6 +31,7 @@ from mainstay.runtime.worker.member import Cut
 from mainstay.runtime.worker.operator_chain import OperatorChain
 from mainstay.runtime.worker.pace import Pace
 from mainstay.runtime.worker.reports import TaskReports
+from mainstay.runtime.worker.shared_files import SharedFiles
 from mainstay.runtime.worker.slices import SliceSize
 from mainstay.runtime.worker.task import Task
 from mainstay.snapshot.manifest import SubtaskState
@@ -178,13 +179,14 @@ class Subject:
         spec = TaskSpec("task", 1, (OperatorSpec("a", "a", factory),))
         reports = TaskReports(world.ports, Attempt(1), spec.id, 0, members)
         slices = SliceSize(0.003, first=64, most=64)
+        files = SharedFiles(world.ports, Attempt(1), 0)
         self.chain = OperatorChain(members, outputs, clock, pace, slices, reports.ended)  # type: ignore[arg-type]
         self.input: Any = (
             SourceInput(self.source, self.chain, clock)
             if is_source
             else GateInput(self.first, self.chain, self.gate, Aligner(1), clock)
         )
-        self.task = Task(spec, world.ports, self.chain, self.input, reports, 8)
+        self.task = Task(spec, world.ports, self.chain, self.input, reports, files, 8)
         self._sequence = 0
 
     def feed(self, *elements: Any) -> None:

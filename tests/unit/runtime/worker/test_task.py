@@ -27,6 +27,7 @@ from mainstay.runtime.worker.member import Cut
 from mainstay.runtime.worker.operator_chain import OperatorChain
 from mainstay.runtime.worker.pace import Pace
 from mainstay.runtime.worker.reports import TaskReports
+from mainstay.runtime.worker.shared_files import SharedFiles
 from mainstay.runtime.worker.slices import SliceSize
 from mainstay.runtime.worker.task import Task
 from mainstay.snapshot.manifest import SubtaskState
@@ -165,11 +166,12 @@ class Subject:
         reports = TaskReports(world.ports, Attempt(4), spec.id, 0, members)
         slices = SliceSize(0.003, first=64, most=65536)
         clock = world.clock
+        files = SharedFiles(world.ports, Attempt(4), 0)
         chain = OperatorChain(members, members, clock, Pace(clock), slices, reports.ended)
         markers = Aligner(channels) if aligned else Tracker(channels)
         head: Any = self.member
         input = GateInput(head, chain, self.gate, markers, clock)
-        self.task = Task(spec, world.ports, chain, input, reports, 8)
+        self.task = Task(spec, world.ports, chain, input, reports, files, 8)
 
     def run(self) -> list[Any]:
         """Step until nothing happens; what was called on the way."""
