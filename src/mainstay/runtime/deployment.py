@@ -17,6 +17,7 @@ class InFlight:
     """In-flight rows of one channel, and how they reach the subtasks of their operator now.
 
     ``edge`` is what later snapshots know them by, ``subtask`` is the one that had sent them.
+    ``place`` is theirs among all that the operator takes: what goes in turn goes by it.
     """
 
     edge: str
@@ -24,6 +25,7 @@ class InFlight:
     subtask: int
     partitioning: Partitioning
     rows: bytes
+    place: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +35,7 @@ class RestoredState:
     ``rewrite`` says that the files belong to somebody else: the first epoch must not build on
     them. ``origin`` is where they are, if not in the job's own storage. ``stored_as`` says what
     they hold, where that is not what the job declares. ``in_flight`` are rows that had been sent to
-    the operator, for all of its subtasks.
+    the operator, for all of its subtasks, or at least for this one.
     """
 
     chain: tuple[SegmentRef, ...] = ()

@@ -17,6 +17,8 @@ from mainstay.snapshot.manifest import OperatorUnits
 from mainstay.state.info import StateInfo
 from mainstay.state.keyed import frozen_elements
 
+COMPRESSED_BYTES = 1 << 16
+
 
 class OperatorList:
     """The handle that takes the place of an ``OperatorListState`` declaration.
@@ -95,7 +97,9 @@ def to_units(info: StateInfo, values: Iterable[Any]) -> OperatorUnits:
 
 def encode_units(column: pa.Array) -> bytes:
     batch = pa.record_batch([column], names=["unit"])
-    return to_ipc([batch], batch.schema)
+    # Many units are much alike, and go with every epoch. Readers of all versions take either.
+    compression = "zstd" if column.nbytes > COMPRESSED_BYTES else None
+    return to_ipc([batch], batch.schema, compression=compression)
 
 
 def decode_units(data: bytes) -> pa.Array:

@@ -47,8 +47,8 @@ def in_flight_rows(
         name = _resolved(name, job)
         given = _input_for(name, ipc_schema(rows), specs, manifest)
         edge = _renewed(name, specs[name.consumer]).text
-        unit = InFlight(edge, given.port, name.subtask, given.partitioning, rows)
-        found.setdefault(name.consumer, []).append(unit)
+        units = found.setdefault(name.consumer, [])
+        units.append(InFlight(edge, given.port, name.subtask, given.partitioning, rows, len(units)))
     return {uid: tuple(units) for uid, units in found.items()}
 
 

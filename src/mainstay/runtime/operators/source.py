@@ -57,11 +57,21 @@ class ReadingSplit:
     """Since when its reader says that it waits for something."""
     time: SplitClock = field(default_factory=SplitClock)
     promised_us: int | None = None
+    _unread: str | None = None
+    """Its unit while nothing of it was read: a reader may have a hundred thousand in line."""
+
+    def begin(self) -> None:
+        self.is_begun, self._unread = True, None
 
     def to_unit(self) -> str:
+        if self._unread is not None:
+            return self._unread
         skip = self.emitted + self.to_skip
         unit = {"id": self.split.id, "data": self.split.data, "offset": self.offset, "skip": skip}
-        return json.dumps(unit | self.time.kept())
+        text = json.dumps(unit | self.time.kept())
+        if not self.is_begun:
+            self._unread = text
+        return text
 
     @staticmethod
     def from_unit(text: str) -> ReadingSplit:
@@ -274,7 +284,7 @@ class SourceOperator(Operator):
         return list(islice(self._splits, self._source.reads_at_once))
 
     def _start_poll(self, reading: ReadingSplit, max_rows: int) -> None:
-        reading.is_begun = True
+        reading.begin()
 
         def poll() -> Polled:
             if reading.reader is None:

@@ -7,17 +7,19 @@ operators further down the chain take theirs first, because what comes from abov
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
+import numpy as np
 import pyarrow as pa
 
 from mainstay.runtime.deployment import InFlight
 from mainstay.runtime.edge_names import edge_name
-from mainstay.runtime.feedback_log import rows_of
+from mainstay.runtime.feedback_log import bytes_of, rows_of
 from mainstay.runtime.spec import Broadcast, Chosen, Forward, HashByKey
 from mainstay.runtime.worker.partition import Sender, chosen_subtasks
 from mainstay.state.hashing import key_groups
-from mainstay.state.keygroups import KeyGroupRange
+from mainstay.state.keygroups import KeyGroupRange, subtasks_of
 
 
 class Replays:
@@ -60,8 +62,8 @@ def own_rows(
 ) -> list[tuple[InFlight, pa.RecordBatch]]:
     """The rows that one subtask takes of those for its operator, in their order."""
     taken = []
-    for number, unit in enumerate(units):
-        if not _is_for(unit, number, subtask, parallelism):
+    for unit in units:
+        if not _is_for(unit, subtask, parallelism):
             continue
         for batch in rows_of(unit.rows):
             match unit.partitioning:
@@ -77,13 +79,55 @@ def own_rows(
     return taken
 
 
-def _is_for(unit: InFlight, number: int, subtask: int, parallelism: int) -> bool:
+def _is_for(unit: InFlight, subtask: int, parallelism: int) -> bool:
     """Whether a subtask gets any of it: what goes by key or choice is looked at row by row."""
+    receiver = _receiver(unit, parallelism)
+    return receiver is None or receiver == subtask
+
+
+def _receiver(unit: InFlight, parallelism: int) -> int | None:
+    """The one subtask that gets all of it; None where that goes by the rows, or is not one."""
     match unit.partitioning:
         case HashByKey() | Chosen() | Broadcast():
-            return True
+            return None
         case Forward():
             # As near as can be to what its sender emits next.
-            return unit.subtask % parallelism == subtask
+            return unit.subtask % parallelism
         case _:
-            return number % parallelism == subtask
+            return unit.place % parallelism
+
+
+def shares_of(
+    units: Sequence[InFlight], parallelism: int, max_parallelism: int
+) -> list[tuple[InFlight, ...]]:
+    """What each subtask has to be sent of the rows for its operator, in their order.
+
+    ``own_rows`` takes the same of a share as of all. Who gets which rows of an edge with a
+    partitioner of the author's own is decided there alone.
+    """
+    shares: list[list[InFlight]] = [[] for _ in range(parallelism)]
+    for unit in units:
+        receiver = _receiver(unit, parallelism)
+        if isinstance(unit.partitioning, HashByKey):
+            for subtask, part in _by_key(unit, unit.partitioning, parallelism, max_parallelism):
+                shares[subtask].append(part)
+        elif receiver is None:
+            for share in shares:
+                share.append(unit)
+        else:
+            shares[receiver].append(unit)
+    return [tuple(share) for share in shares]
+
+
+def _by_key(
+    unit: InFlight, partitioning: HashByKey, parallelism: int, max_parallelism: int
+) -> Iterator[tuple[int, InFlight]]:
+    """The parts of a unit that subtasks own. Mostly it is one, unless the job was rescaled."""
+    parts: dict[int, list[pa.RecordBatch]] = {}
+    for batch in rows_of(unit.rows):
+        columns = [batch.column(number) for number in partitioning.key.columns]
+        owners = subtasks_of(key_groups(columns, max_parallelism), parallelism, max_parallelism)
+        for subtask in np.unique(owners).tolist():
+            parts.setdefault(subtask, []).append(batch.filter(pa.array(owners == subtask)))
+    for subtask, batches in parts.items():
+        yield subtask, unit if len(parts) == 1 else replace(unit, rows=bytes_of(batches))

@@ -221,7 +221,7 @@ def rows_of_keys(*keys: str) -> bytes:
 def shares(partitioning: Any, units: int = 4, parallelism: int = 3) -> list[list[int]]:
     """How many rows each subtask gets, by the number of the unit that they are in."""
     data = rows_of_keys(*"abcdefgh")
-    given = [InFlight(f"{n}", 0, n, partitioning, data) for n in range(units)]
+    given = [InFlight(f"{n}", 0, n, partitioning, data, n) for n in range(units)]
     found = []
     for subtask in range(parallelism):
         groups = range_of(subtask, parallelism, 16)
