@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import mainstay as ms
+from benchmarks.many_splits import splits_table
 from benchmarks.report import Size, Table, count, median
 from mainstay.connectors import Memory, Rows
 from mainstay.drive.shipment import Shipment
@@ -216,7 +217,7 @@ def measure(size: Size) -> list[Table]:
         for parallelism in sorted({size.of(each) for each in PARALLELISMS}):
             _coordinate(coordinator, operators, parallelism, size.repeats)
             _work(worker, operators, parallelism, size.repeats)
-    return [coordinator, worker]
+    return [coordinator, worker, splits_table(size)]
 
 
 def _tables() -> tuple[Table, Table]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 from collections import Counter
@@ -63,6 +64,27 @@ def test_a_worker_that_was_killed_reads_no_state_from_the_storage(
     recovery = job.recoveries()[-1]
     assert recovery.local_bytes > 0
     assert recovery.stored_bytes == 0
+    ledger.check()
+
+
+def test_a_host_without_copies_fetches_each_file_of_a_database_once(
+    tmp_path: Path, proxy: S3Proxy
+) -> None:
+    ledger = in_a_bucket(tmp_path, RocksSettings(32 << 20, str(tmp_path / "local")))
+    local = LocalRecoveryOptions(directory=str(tmp_path / "local"))
+    job = ledger.start(local=local, max_chain=3)
+    pids = await_attempt(job, 1, WORKERS)
+    await_until(
+        lambda: has_state(ledger, in_databases=True) or job.is_over, "there is state in databases"
+    )
+    shutil.rmtree(tmp_path / "local" / "cache")
+    proxy.forget()
+    os.kill(pids[1], signal.SIGKILL)
+    assert job.wait(PATIENCE_S) == "finished"
+    fetched = Counter(each.key for each in proxy.seen(kind=GET, key=".sst"))
+    assert fetched
+    assert set(fetched.values()) == {1}
+    assert job.recoveries()[-1].stored_bytes > 0
     ledger.check()
 
 

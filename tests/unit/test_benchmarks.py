@@ -70,7 +70,7 @@ ROWS = {
         "inner, parallelism 2",
         "left, parallelism 2",
     ],
-    "breadth": ["1 x 1", "5 x 1", "20 x 1"] * 2,
+    "breadth": [*["1 x 1", "5 x 1", "20 x 1"] * 2, "1", "10", "100"],
     "sessions": [
         "bytes for an open session",
         "bytes in a dictionary",

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from mainstay.errors import SnapshotStorageError
+from mainstay.snapshot.manifest import FileRef
 from mainstay.snapshot.storage import Storage
 
 COORDINATOR = -1
@@ -74,6 +75,13 @@ class StateFiles(Protocol):
 
     def named(self, owner: str, paths: Iterable[str]) -> None:
         """The files that the epochs of a subtask build on from now on."""
+
+    def fetches(self, files: Iterable[FileRef]) -> list[Callable[[], None]]:
+        """What brings files to this host, side by side, before they are read one by one.
+
+        Each is for the background. None of it is needed: a file that did not come is read from the
+        storage, and whatever is wrong with it is said then.
+        """
 
 
 Open = Callable[[str], Storage]

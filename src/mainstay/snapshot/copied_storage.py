@@ -8,7 +8,8 @@ on any more are removed, those that they do are kept before others.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 
 from mainstay.snapshot.layout import STATE_PREFIX
@@ -77,6 +78,17 @@ class CopiedStorage(MeteredStorage):
         if len(epochs) > KEPT_EPOCHS:
             gone = epochs.popleft().difference(*epochs)
             self._dead.extend(path for path in gone if not self._is_named(path))
+
+    def fetches(self, files: Iterable[FileRef]) -> list[Callable[[], None]]:
+        """What copies the files that are not on this host yet. Each call takes one."""
+        missing = dict.fromkeys(file.path for file in files if not self.copies.held_bytes([file]))
+        return [partial(self._fetch, path) for path in missing]
+
+    def _fetch(self, path: str) -> None:
+        data = super().read(path)
+        self.copies.put(path, data)
+        # Who reads the copy counts it again.
+        self.reads.add(path, local=-len(data))
 
     def _is_named(self, path: str) -> bool:
         """Whether some owner still builds on it: several may share a file."""

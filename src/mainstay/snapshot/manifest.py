@@ -269,6 +269,8 @@ _PLAIN = frozenset({str, int, float, bool, type(None)})
 def _encode(value: Any) -> Any:
     if type(value) in _PLAIN:  # most values of a manifest are
         return value
+    if type(value) is FileRef:  # of which there may be thousands in a subtask
+        return _encoded_file(value)
     if isinstance(value, OperatorUnits) and value.file is not None:
         value = replace(value, data=b"")
     if hasattr(value, "__dataclass_fields__"):
@@ -283,10 +285,19 @@ def _encode(value: Any) -> Any:
     return value
 
 
+def _encoded_file(file: FileRef) -> dict[str, str | int]:
+    found: dict[str, str | int] = {
+        "path": file.path,
+        "size_bytes": file.size_bytes,
+        "checksum": file.checksum,
+    }
+    if file.start:
+        found["start"] = file.start
+    return found
+
+
 def _is_left_out(value: Any, name: str) -> bool:
     """Whether an older version would not know the field, and nothing is in it."""
-    if isinstance(value, FileRef):
-        return name == "start" and not value.start
     if isinstance(value, SegmentRef):
         return (name == "parts" and not value.parts) or (name == "format" and not value.says_format)
     if isinstance(value, SubtaskState):

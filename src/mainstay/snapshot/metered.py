@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from mainstay.snapshot.layout import STATE_PREFIX
+from mainstay.snapshot.manifest import FileRef
 from mainstay.snapshot.passing import PassingStorage
 from mainstay.snapshot.storage import Storage
 
@@ -42,3 +43,7 @@ class MeteredStorage(PassingStorage):
 
     def named(self, owner: str, paths: Iterable[str]) -> None:
         """The files that the next epoch of an operator's subtask builds on."""
+
+    def fetches(self, files: Iterable[FileRef]) -> list[Callable[[], None]]:
+        """What brings files to this host ahead of their reading: nothing, where it keeps none."""
+        return []

@@ -15,6 +15,7 @@ from mainstay.snapshot import local_copies
 from mainstay.snapshot.checked import reference
 from mainstay.snapshot.copied_storage import CopiedStorage, local_link, with_copies, write_file
 from mainstay.snapshot.local_copies import CopySettings, LocalCopies, open_copies
+from mainstay.snapshot.manifest import FileRef
 from mainstay.snapshot.memory_storage import MemoryStorage
 from mainstay.snapshot.metered import MeteredStorage
 from mainstay.snapshot.storage import BytesLike
@@ -226,6 +227,48 @@ def test_what_no_epoch_builds_on_any_more_is_removed(tmp_path: Path, inner: Coun
     assert storage.copies.get(A) is None
     assert storage.copies.get(B) == b"b"
     assert inner.read(A) == b"a"
+
+
+def test_a_file_that_operators_share_is_kept_while_one_of_them_builds_on_it(
+    tmp_path: Path, inner: Counting
+) -> None:
+    storage = CopiedStorage(inner, opened(tmp_path))
+    storage.write(A, b"both")
+    storage.named("one", [A])
+    storage.named("other", [A])
+    for _ in range(3):
+        storage.named("one", [B])
+        storage.write(C, b"c")
+    assert storage.copies.get(A) == b"both"
+    for _ in range(3):
+        storage.named("other", [B])
+        storage.write(C, b"c")
+    assert storage.copies.get(A) is None
+
+
+def test_a_part_of_a_shared_file_is_held_where_the_file_is(tmp_path: Path, inner: Counting) -> None:
+    storage = CopiedStorage(inner, opened(tmp_path))
+    storage.write(A, b"header, first, second")
+    part = FileRef(A, 5, "crc32:0", start=8)
+    assert storage.copies.held_bytes([part]) == 5
+    assert storage.read(A, part.start, part.size_bytes) == b"first"
+    assert not inner.read_paths
+
+
+def test_what_this_host_lacks_is_fetched_ahead_and_counted_as_read_from_storage(
+    tmp_path: Path, inner: Counting
+) -> None:
+    storage = CopiedStorage(inner, opened(tmp_path))
+    storage.write(A, b"here")
+    inner.write(B, b"there")
+    files = [reference(A, b"here"), reference(B, b"there"), reference(B, b"there")]
+    fetches = storage.fetches(files)
+    assert len(fetches) == 1
+    fetches[0]()
+    assert storage.read(B) == b"there"
+    assert inner.read_paths == [B]
+    assert storage.read_bytes() == (0, len(b"there"))
+    assert MeteredStorage(inner).fetches(files) == []
 
 
 def test_what_was_given_up_half_way_is_removed_in_time(tmp_path: Path) -> None:

@@ -109,7 +109,29 @@ class Worker:
         self._become_ready()
 
     def _read(self, member: Member, state: RestoredState) -> None:
+        """Read a state, once the files of its databases are on this host, if they are to be."""
         self._reading += 1
+        fetches = self._fetches(state)
+        left = len(fetches)
+
+        def came(_: object) -> None:
+            nonlocal left
+            left -= 1
+            if not left:
+                self._read_here(member, state)
+
+        for fetch in fetches:
+            self._ports.background.submit(fetch, came, came)
+        if not fetches:
+            self._read_here(member, state)
+
+    def _fetches(self, state: RestoredState) -> list[Callable[[], None]]:
+        files = self._ports.state_files
+        if files is None or state.origin is not None:
+            return []
+        return files.fetches(file for segment in state.chain for file in segment.parts)
+
+    def _read_here(self, member: Member, state: RestoredState) -> None:
         storage, open_place = self._ports.storage, self._ports.open
 
         def work() -> Restored:
