@@ -29,8 +29,10 @@ from mainstay.runtime.worker.member import Cut, Member
 from mainstay.runtime.worker.output import OutputChannel
 from mainstay.runtime.worker.pace import Pace
 from mainstay.runtime.worker.task import Task
+from mainstay.snapshot import shared
 from mainstay.snapshot.history import History
 from mainstay.snapshot.retention import Retention
+from mainstay.snapshot.shared import Stored
 from mainstay.state import values
 from mainstay.state.chain import SegmentChain
 from mainstay.state.stored_key import StoredKey
@@ -393,6 +395,24 @@ def retention_forgets_that_epochs_share_files() -> Iterator[None]:
         return [path for _, files in retired for path in files]
 
     with patch.object(Retention, "completed", careless):
+        yield
+
+
+@mutation
+def the_parts_of_a_shared_file_all_begin_at_its_beginning() -> Iterator[None]:
+    right = shared._placed
+
+    def misplaced(path: str, made: Any) -> Any:
+        found = right(path, made)
+        start = min(each.file.start for each in found if isinstance(each, Stored))
+        return [
+            replace(each, file=replace(each.file, start=start))
+            if isinstance(each, Stored)
+            else each
+            for each in found
+        ]
+
+    with patch.object(shared, "_placed", misplaced):
         yield
 
 

@@ -15,7 +15,9 @@ from mainstay.snapshot.retention import Retention, orphans
 
 
 def file(name: str) -> FileRef:
-    return FileRef(name, 10, "crc32:0")
+    """``"a@8"`` is the part of the shared file ``a`` that begins at 8."""
+    path, _, start = name.partition("@")
+    return FileRef(path, 10, "crc32:0", int(start or 0))
 
 
 def epoch(number: int, *files: str, attempt: int = 1) -> tuple[FileRef, Manifest]:
@@ -52,6 +54,13 @@ def test_the_oldest_epoch_goes_with_the_files_that_no_other_reaches() -> None:
     retention.completed(*epoch(1, "a", "b"))
     retention.completed(*epoch(2, "b", "c"))
     assert retention.completed(*epoch(3, "c")) == [manifest_of(1), "a"]
+
+
+def test_a_shared_file_stays_while_one_of_its_parts_is_reached() -> None:
+    retention = Retention(1)
+    retention.completed(*epoch(1, "shared@8", "shared@90"))
+    assert retention.completed(*epoch(2, "shared@90")) == [manifest_of(1)]
+    assert retention.completed(*epoch(3, "merged")) == [manifest_of(2), "shared"]
 
 
 def test_a_file_that_a_kept_epoch_reaches_stays_however_old_it_is() -> None:
