@@ -75,7 +75,8 @@ _STRING_BLOCK = 4096
 # Fewer texts than this are hashed one by one: numpy would take longer for its calls alone.
 _FEW = 16
 _MASK = (1 << 64) - 1
-_IN_BYTES = (pa.string().id, pa.binary().id, pa.large_string().id, pa.large_binary().id)
+_AS_BYTES = {pa.string().id: pa.binary(), pa.large_string().id: pa.large_binary()}
+_IN_BYTES = (*_AS_BYTES, pa.binary().id, pa.large_binary().id)
 
 
 def hash_columns(columns: Sequence[pa.Array]) -> Words:
@@ -209,13 +210,12 @@ def _hash_words(words: Words) -> Words:
 
 
 def _hash_few_bytes(array: pa.Array) -> Words:
-    values = array.to_pylist()
-    return np.array([0 if value is None else hash_of_bytes(value) for value in values], np.uint64)
+    # As bytes: whether they are a text is nobody's business here.
+    values = array.view(_AS_BYTES.get(array.type.id, array.type)).to_pylist()
+    return np.array([0 if value is None else _hash_of_bytes(value) for value in values], np.uint64)
 
 
-def hash_of_bytes(value: str | bytes) -> int:
-    """The hash of one text or of some bytes."""
-    data = value.encode() if isinstance(value, str) else value
+def _hash_of_bytes(data: bytes) -> int:
     hashed = (len(data) + 1) * int(_G) & _MASK
     if len(data) > _LONGEST_IN_WORDS_BYTES:
         data = blake2b(data, digest_size=8).digest()
