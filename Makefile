@@ -63,7 +63,8 @@ bench: $(STAMP) ## the core, then ours beside the peers (their environments in .
 	$(BIN)/python -m benchmarks savepoints
 	$(BIN)/python -m benchmarks peers $(BENCH)
 
-soak: $(STAMP) ## simulate many seeds (MAINSTAY_SEEDS, 100000 by default)
+# MAINSTAY_FIRST_SEED says where every list begins, so that another night plays other seeds.
+soak: $(STAMP) ## simulate many seeds (MAINSTAY_SEEDS, 100000 by default, over all lists)
 	MAINSTAY_HYPOTHESIS=search $(BIN)/python -m pytest -n auto --dist loadgroup tests/property
 	MAINSTAY_SEEDS=$(MAINSTAY_SEEDS) $(BIN)/python -m pytest -n auto --dist loadgroup -m soak
 

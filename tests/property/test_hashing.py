@@ -68,6 +68,15 @@ def test_strings_of_any_mixture_of_lengths_hash_as_defined(lengths):
     assert hashes(values, pa.string()) == [reference_bytes(v.encode()) for v in values]
 
 
+@given(st.lists(st.none() | st.binary(max_size=300), min_size=1), st.sampled_from("sbSB"))
+def test_few_values_hash_as_they_do_among_many(values, kind):
+    data_type = {"s": "string", "b": "binary", "S": "large_string", "B": "large_binary"}[kind]
+    few = pa.array(values, pa.large_binary() if kind in "SB" else pa.binary()).view(data_type)
+    many = pa.concat_arrays([few] * 40)
+    assert hash_columns([many]).tolist() == hash_columns([few]).tolist() * 40
+    assert hash_columns([many.slice(1, 5)]).tolist() == hash_columns([many]).tolist()[1:6]
+
+
 def test_a_column_longer_than_a_block_hashes_as_defined():
     values = [f"{i:0{i % 30}d}" for i in range(20_000)]
     assert hashes(values, pa.string()) == [reference_bytes(v.encode()) for v in values]

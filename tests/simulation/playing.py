@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from itertools import cycle, pairwise
 from random import Random
 from typing import Any
@@ -27,7 +27,7 @@ from mainstay.state.backends.external import retained
 from mainstay.state.backends.heap import columns as heap_columns
 from mainstay.state.backends.heap import tables as heap_tables
 from mainstay.state.backends.rocksdb import timer_order
-from mainstay.testing.inspect import committed_state
+from mainstay.testing.inspect import CommittedState
 from mainstay.testing.memory_store import MemoryStoreSettings
 from mainstay.testing.rivals import RivalSimulation
 from mainstay.testing.run import replaced
@@ -231,16 +231,21 @@ class Run:
             scenario=self.scenario,
             given=self.given,
             output=sinks["out"].rows(),
-            state=lambda uid, name: self._committed(storage, job, uid, name),
+            state=self._committed(storage, job),
             simulation=simulation,
         )
 
-    def _committed(self, storage: Any, job: JobSpec, uid: str, name: str) -> Any:
-        """What a client sees that no call fails for."""
-        for backend in self.scenario.backends:
-            if isinstance(backend, MemoryStoreSettings):
-                backend.server().faults = 0
-        return committed_state(storage, job, uid, name)
+    def _committed(self, storage: Any, job: JobSpec) -> Callable[[str, str], Any]:
+        """What a client sees that no call fails for, when it looks for the first time."""
+
+        @cache
+        def looked() -> CommittedState:
+            for backend in self.scenario.backends:
+                if isinstance(backend, MemoryStoreSettings):
+                    backend.server().faults = 0
+            return CommittedState(storage, job)
+
+        return lambda uid, name: looked().of(uid, name)
 
     def move(self, to_savepoint: bool) -> None:
         """Go on in another directory, from the savepoint that the job was stopped with."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -28,6 +27,7 @@ from tests.simulation.changes import (
     play,
 )
 from tests.simulation.seeds import in_chunks
+from tests.simulation.shares import soaked
 
 SEEDS = 40
 CHUNK = 10
@@ -51,12 +51,9 @@ def test_every_input_counts_once_whatever_changes_between_two_runs(first: int) -
     check_seeds(first, CHUNK)
 
 
-@pytest.mark.soak
-@pytest.mark.parametrize(
-    "first", range(SEEDS, SEEDS + int(os.environ.get("MAINSTAY_SEEDS", "1000")), 100)
-)
-def test_every_input_counts_once_over_many_seeds(first: int) -> None:
-    check_seeds(first, 100)
+@pytest.mark.parametrize("seeds", soaked("changed programs", SEEDS))
+def test_every_input_counts_once_over_many_seeds(seeds: range) -> None:
+    check_seeds(seeds.start, len(seeds))
 
 
 def test_the_fixed_seeds_cover_what_they_should() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+from itertools import product
 from typing import Any
 
 import pytest
@@ -10,6 +10,7 @@ import pytest
 from mainstay.errors import MainstayError
 from tests.simulation.connected_cases import CASES, went_wrong
 from tests.simulation.connected_mutations import MUTATIONS
+from tests.simulation.shares import dealt
 
 HOW: dict[str, Any] = {"parallelism": 2, "crashes": 4, "rescales": (3, 1, 4)}
 
@@ -20,11 +21,12 @@ def test_every_row_counts_once_and_where_it_should(case: str, mode: str) -> None
     assert went_wrong(case, 0, mode=mode, **HOW) == []
 
 
-@pytest.mark.soak
-@pytest.mark.parametrize("mode", ["exactly_once", "unaligned"])
-@pytest.mark.parametrize("case", CASES)
-def test_so_it_does_over_many_seeds(case: str, mode: str) -> None:
-    for seed in range(1, 1 + int(os.environ.get("MAINSTAY_SEEDS", "100"))):
+@pytest.mark.parametrize(
+    ("how", "seeds"), dealt("connected", 1, list(product(CASES, ["exactly_once", "unaligned"])))
+)
+def test_so_it_does_over_many_seeds(how: tuple[str, str], seeds: range) -> None:
+    case, mode = how
+    for seed in seeds:
         assert went_wrong(case, seed, mode=mode, **HOW) == [], f"seed {seed}"
 
 

@@ -3,15 +3,13 @@ was emitted is emitted again, and what is late does not depend on who had which 
 
 from __future__ import annotations
 
-import os
-from itertools import product
-
 import pytest
 
 from mainstay.runtime.status import Status
 from tests.simulation.ended_cases import JOBS, check, ending
 from tests.simulation.ended_mutations import MUTATIONS
 from tests.simulation.noticing import is_noticed
+from tests.simulation.shares import dealt
 
 SEEDS = 2
 
@@ -30,13 +28,11 @@ def test_the_fixed_seeds_end_in_every_way() -> None:
     assert statuses == {Status.FINISHED, Status.STOPPED}
 
 
-@pytest.mark.soak
-@pytest.mark.parametrize(
-    ("name", "first"),
-    list(product(JOBS, range(0, int(os.environ.get("MAINSTAY_SEEDS", "1000")), 100))),
-)
-def test_jobs_go_on_from_where_their_input_had_ended_over_many_seeds(name: str, first: int) -> None:
-    for seed in range(first, first + 100):
+@pytest.mark.parametrize(("name", "seeds"), dealt("ended", 0, list(JOBS)))
+def test_jobs_go_on_from_where_their_input_had_ended_over_many_seeds(
+    name: str, seeds: range
+) -> None:
+    for seed in seeds:
         check(name, ending(seed))
 
 

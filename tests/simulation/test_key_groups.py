@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 from typing import Any
@@ -19,6 +18,7 @@ from mainstay.testing import rows, run
 from tests.simulation.planting import planting
 from tests.simulation.scenarios import Scenario
 from tests.simulation.seeds import check_seeds, is_noticed
+from tests.simulation.shares import soaked
 
 SEEDS = 6
 MUTATIONS, mutation = planting()
@@ -29,12 +29,9 @@ def test_every_input_counts_exactly_once_in_the_key_groups_of_its_operator(first
     check_seeds(Scenario.of_own_groups, first, 3)
 
 
-@pytest.mark.soak
-@pytest.mark.parametrize(
-    "first", range(SEEDS, SEEDS + int(os.environ.get("MAINSTAY_SEEDS", "1000")), 100)
-)
-def test_so_it_does_over_many_seeds(first: int) -> None:
-    check_seeds(Scenario.of_own_groups, first, 100)
+@pytest.mark.parametrize("seeds", soaked("key groups", SEEDS))
+def test_so_it_does_over_many_seeds(seeds: range) -> None:
+    check_seeds(Scenario.of_own_groups, seeds.start, len(seeds))
 
 
 # ---------------------------------------------------------------- event time

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -15,6 +14,7 @@ from mainstay.runtime.operators.loop import LoopHead
 from tests.simulation.graphs import LOOPS
 from tests.simulation.scenarios import Scenario
 from tests.simulation.seeds import check_seeds, in_chunks, is_noticed
+from tests.simulation.shares import soaked
 
 SEEDS = 40
 CHUNK = 10
@@ -25,12 +25,9 @@ def test_rows_in_loops_count_exactly_once_whatever_a_seed_does(first: int) -> No
     check_seeds(Scenario.looped, first, CHUNK)
 
 
-@pytest.mark.soak
-@pytest.mark.parametrize(
-    "first", range(SEEDS, SEEDS + int(os.environ.get("MAINSTAY_SEEDS", "1000")), 100)
-)
-def test_rows_in_loops_count_exactly_once_over_many_seeds(first: int) -> None:
-    check_seeds(Scenario.looped, first, 100)
+@pytest.mark.parametrize("seeds", soaked("loops", SEEDS))
+def test_rows_in_loops_count_exactly_once_over_many_seeds(seeds: range) -> None:
+    check_seeds(Scenario.looped, seeds.start, len(seeds))
 
 
 def test_the_fixed_seeds_cover_what_they_should() -> None:

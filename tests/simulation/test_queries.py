@@ -34,6 +34,7 @@ from tests.simulation.noticing import is_noticed
 from tests.simulation.playing import play, rows_for
 from tests.simulation.scenarios import Scenario, drawn
 from tests.simulation.seeds import in_chunks
+from tests.simulation.shares import soaked
 
 SEEDS = 20
 CHUNK = 10
@@ -188,10 +189,10 @@ def test_answers_are_right_whatever_a_seed_does(first: int) -> None:
     assert sum(asker.compared for asker in askers) > CHUNK
 
 
-@pytest.mark.soak
-@pytest.mark.parametrize("seed", range(SEEDS, SEEDS + 1000))
-def test_answers_are_right_over_many_seeds(seed: int) -> None:
-    played(seed)
+@pytest.mark.parametrize("seeds", soaked("queries", SEEDS))
+def test_answers_are_right_over_many_seeds(seeds: range) -> None:
+    for seed in seeds:
+        played(seed)
 
 
 # ---------------------------------------------------------------- planted bugs

@@ -22,6 +22,7 @@ from mainstay.testing.simulation import Simulation
 from tests.simulation.playing import Run, play
 from tests.simulation.scenarios import Scenario
 from tests.simulation.seeds import check_seeds, in_chunks, is_noticed
+from tests.simulation.shares import soaked
 
 SEEDS = 30
 CHUNK = 10
@@ -46,10 +47,9 @@ def test_an_attempt_reads_nothing_of_the_one_that_has_replaced_it() -> None:
     check_seeds(Scenario.of_rivals, READS_OF_A_SUCCESSOR, 1)
 
 
-@pytest.mark.soak
-@pytest.mark.parametrize("first", range(SEEDS, 1000, CHUNK))
-def test_many_seeds_of_rivals(first: int) -> None:
-    check_seeds(Scenario.of_rivals, first, CHUNK)
+@pytest.mark.parametrize("seeds", soaked("rivals", SEEDS))
+def test_many_seeds_of_rivals(seeds: range) -> None:
+    check_seeds(Scenario.of_rivals, seeds.start, len(seeds))
 
 
 # ---------------------------------------------------------------- the end of a job

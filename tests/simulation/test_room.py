@@ -19,6 +19,7 @@ from tests.simulation.planting import planting
 from tests.simulation.playing import play
 from tests.simulation.scenarios import Scenario
 from tests.simulation.seeds import check_seeds, is_noticed
+from tests.simulation.shares import soaked
 
 SEEDS = 8
 CHUNK = 4
@@ -53,6 +54,11 @@ def launches() -> Iterator[list[int]]:
 @pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
 def test_every_input_counts_exactly_once_with_however_many_workers(first: int) -> None:
     check_seeds(Scenario.of_room, first, CHUNK)
+
+
+@pytest.mark.parametrize("seeds", soaked("room", SEEDS))
+def test_every_input_counts_exactly_once_over_many_seeds(seeds: range) -> None:
+    check_seeds(Scenario.of_room, seeds.start, len(seeds))
 
 
 def test_the_seeds_have_attempts_with_fewer_workers_and_jobs_that_have_grown() -> None:
@@ -91,9 +97,3 @@ def a_job_does_not_wait_for_its_answer_about_room() -> Iterator[None]:
 def test_a_planted_bug_is_caught(name: str) -> None:
     with MUTATIONS[name]():
         assert is_noticed(Scenario.of_room, 200), f"no seed notices that {name}"
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("first", range(SEEDS, 800, CHUNK))
-def test_many_seeds_of_room(first: int) -> None:
-    check_seeds(Scenario.of_room, first, CHUNK)

@@ -7,12 +7,11 @@ A seed that fails is replayed with::
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
 from tests.simulation.scenarios import Scenario, drawn
 from tests.simulation.seeds import check_seeds, in_chunks
+from tests.simulation.shares import soaked
 
 SEEDS = 140
 CHUNK = 10
@@ -23,12 +22,9 @@ def test_every_input_counts_exactly_once_whatever_a_seed_does(first: int) -> Non
     check_seeds(Scenario.of, first, CHUNK)
 
 
-@pytest.mark.soak
-@pytest.mark.parametrize(
-    "first", range(SEEDS, SEEDS + int(os.environ.get("MAINSTAY_SEEDS", "1000")), 100)
-)
-def test_every_input_counts_exactly_once_over_many_seeds(first: int) -> None:
-    check_seeds(Scenario.of, first, 100)
+@pytest.mark.parametrize("seeds", soaked("seeds", SEEDS))
+def test_every_input_counts_exactly_once_over_many_seeds(seeds: range) -> None:
+    check_seeds(Scenario.of, seeds.start, len(seeds))
 
 
 def test_the_fixed_seeds_cover_what_they_should() -> None:

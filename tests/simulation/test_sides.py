@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import Any
 from unittest.mock import patch
@@ -20,6 +19,7 @@ from tests.simulation.graphs import SIDES
 from tests.simulation.planting import planting
 from tests.simulation.scenarios import Scenario
 from tests.simulation.seeds import check_seeds, in_chunks, is_noticed
+from tests.simulation.shares import soaked
 
 SEEDS = 40
 CHUNK = 10
@@ -36,12 +36,9 @@ def test_the_seeds_draw_every_graph_and_mode() -> None:
     assert {s.mode for s in scenarios} == {"exactly_once", "at_least_once", "unaligned"}
 
 
-@pytest.mark.soak
-@pytest.mark.parametrize(
-    "first", range(SEEDS, SEEDS + int(os.environ.get("MAINSTAY_SEEDS", "1000")), 100)
-)
-def test_every_input_counts_exactly_once_over_many_seeds(first: int) -> None:
-    check_seeds(Scenario.of_sides, first, 100)
+@pytest.mark.parametrize("seeds", soaked("sides", SEEDS))
+def test_every_input_counts_exactly_once_over_many_seeds(seeds: range) -> None:
+    check_seeds(Scenario.of_sides, seeds.start, len(seeds))
 
 
 # ---------------------------------------------------------------- planted bugs

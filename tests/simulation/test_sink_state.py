@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -25,6 +24,7 @@ from mainstay.testing.settings import SimulationSettings
 from mainstay.testing.simulation import Simulation
 from tests.simulation import noticing
 from tests.simulation.planting import planting
+from tests.simulation.shares import soaked
 
 NUMBERS = 150
 SEEDS = 6
@@ -107,9 +107,9 @@ def test_what_a_sink_notes_is_what_it_commits(seed: int) -> None:
     check(seed)
 
 
-@pytest.mark.soak
-def test_so_it_does_over_many_seeds() -> None:
-    for seed in range(SEEDS, SEEDS + int(os.environ.get("MAINSTAY_SEEDS", "300"))):
+@pytest.mark.parametrize("seeds", soaked("sink state", SEEDS))
+def test_so_it_does_over_many_seeds(seeds: range) -> None:
+    for seed in seeds:
         check(seed)
 
 

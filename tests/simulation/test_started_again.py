@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -15,6 +14,7 @@ from mainstay.runtime.coordinator.splits import SplitBook
 from mainstay.runtime.coordinator.starting import NothingNew, Start, Starting
 from tests.simulation.scenarios import Scenario
 from tests.simulation.seeds import check_seeds, in_chunks, is_noticed
+from tests.simulation.shares import soaked
 
 SEEDS = 40
 BASE_WITHIN_AN_EPOCH = 79
@@ -31,12 +31,9 @@ def test_a_segment_after_a_base_of_its_epoch_is_applied_once() -> None:
     check_seeds(Scenario.started_again, BASE_WITHIN_AN_EPOCH, 1)
 
 
-@pytest.mark.soak
-@pytest.mark.parametrize(
-    "first", range(SEEDS, SEEDS + int(os.environ.get("MAINSTAY_SEEDS", "1000")), 100)
-)
-def test_every_input_counts_exactly_once_over_many_seeds(first: int) -> None:
-    check_seeds(Scenario.started_again, first, 100)
+@pytest.mark.parametrize("seeds", soaked("started again", SEEDS))
+def test_every_input_counts_exactly_once_over_many_seeds(seeds: range) -> None:
+    check_seeds(Scenario.started_again, seeds.start, len(seeds))
 
 
 def test_the_fixed_seeds_cover_what_they_should() -> None:

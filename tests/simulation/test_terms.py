@@ -14,6 +14,7 @@ from mainstay.snapshot.history import History
 from tests.simulation.playing import play
 from tests.simulation.scenarios import Scenario
 from tests.simulation.seeds import check_seeds, in_chunks, is_noticed
+from tests.simulation.shares import soaked
 
 SEEDS = 60
 CHUNK = 10
@@ -22,6 +23,11 @@ CHUNK = 10
 @pytest.mark.parametrize("first", in_chunks(SEEDS, CHUNK, suite=10))
 def test_every_input_counts_exactly_once_whoever_leads(first: int) -> None:
     check_seeds(Scenario.of_terms, first, CHUNK)
+
+
+@pytest.mark.parametrize("seeds", soaked("terms", SEEDS))
+def test_every_input_counts_exactly_once_over_many_seeds(seeds: range) -> None:
+    check_seeds(Scenario.of_terms, seeds.start, len(seeds))
 
 
 def test_the_seeds_have_leaders_that_hear_of_their_successor_and_some_that_do_not() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from datetime import timedelta
 from typing import Any
 
@@ -12,6 +11,7 @@ import mainstay as ms
 from mainstay.testing import SimulatedClock, rows, run
 from tests.simulation.noticing import is_noticed
 from tests.simulation.seeds import in_chunks
+from tests.simulation.shares import soaked
 from tests.simulation.timer_cases import check, counted_cuts, play, timers
 from tests.simulation.timer_mutations import MUTATIONS
 from tests.timers import START, WALL
@@ -35,12 +35,9 @@ def test_every_timer_fires_once_unless_it_was_deleted_or_replaced(first: int) ->
         check_seed(seed)
 
 
-@pytest.mark.soak
-@pytest.mark.parametrize(
-    "first", range(SEEDS, SEEDS + int(os.environ.get("MAINSTAY_SEEDS", "1000")), 100)
-)
-def test_every_timer_fires_once_over_many_seeds(first: int) -> None:
-    for seed in range(first, first + 100):
+@pytest.mark.parametrize("seeds", soaked("timers", SEEDS))
+def test_every_timer_fires_once_over_many_seeds(seeds: range) -> None:
+    for seed in seeds:
         check_seed(seed)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -15,6 +14,7 @@ from mainstay.runtime.worker.channel_state import TaskChannels
 from tests.simulation.overtaking_bugs import what_had_no_credit_is_not_kept
 from tests.simulation.scenarios import Scenario
 from tests.simulation.seeds import check_seeds, in_chunks, is_noticed
+from tests.simulation.shares import soaked
 
 SEEDS = 40
 CHUNK = 10
@@ -32,12 +32,9 @@ def test_no_attempt_drops_the_tables_that_it_reads() -> None:
     check_seeds(Scenario.unaligned, TABLES_GONE, 1)
 
 
-@pytest.mark.soak
-@pytest.mark.parametrize(
-    "first", range(SEEDS, SEEDS + int(os.environ.get("MAINSTAY_SEEDS", "1000")), 100)
-)
-def test_every_input_counts_exactly_once_over_many_seeds(first: int) -> None:
-    check_seeds(Scenario.unaligned, first, 100)
+@pytest.mark.parametrize("seeds", soaked("unaligned", SEEDS))
+def test_every_input_counts_exactly_once_over_many_seeds(seeds: range) -> None:
+    check_seeds(Scenario.unaligned, seeds.start, len(seeds))
 
 
 # ---------------------------------------------------------------- planted bugs

@@ -178,8 +178,9 @@ class StateFile:
         data = self._bytes(start, chunks[-1].offset + chunks[-1].length - start)
         parts = [data[item.offset - start :][: item.length] for item in chunks]
         for chunk, part in zip(chunks, parts, strict=True):
-            what = f"for the {chunk.length} bytes at {chunk.offset} checksum"
-            _check_equal(self._ref, what, f"{chunk.crc32:08x}", f"{zlib.crc32(part):08x}")
+            if (found := zlib.crc32(part)) != chunk.crc32:
+                what = f"for the {chunk.length} bytes at {chunk.offset} checksum"
+                raise _damaged(self._ref, f"{what} {chunk.crc32:08x}", f"{found:08x}")
         return parts
 
     def _bytes(self, start: int, length: int) -> memoryview:

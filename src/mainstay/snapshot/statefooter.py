@@ -14,6 +14,7 @@ import struct
 import zlib
 from bisect import bisect_left, bisect_right
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -74,17 +75,26 @@ class StateIndex:
     @property
     def counts(self) -> Groups:
         """How many rows each of the groups has."""
-        return np.diff(np.append(self.starts, self.rows))
+        bounds = self._bounds()
+        return bounds[1:] - bounds[:-1]
+
+    def _bounds(self) -> Groups:
+        """Where each of the groups begins, and the end of the last."""
+        bounds = np.empty(len(self.starts) + 1, np.int64)
+        bounds[:-1], bounds[-1] = self.starts, self.rows
+        return bounds
 
     def row_range(self, first_group: int, last_group: int) -> tuple[int, int]:
         """The first row of these key-groups, and the first row after them."""
-        bounds = np.append(self.starts, self.rows)
-        first = np.searchsorted(self.groups, first_group, side="left")
-        after = np.searchsorted(self.groups, last_group, side="right")
+        bounds = self._bounds()
+        first = self.groups.searchsorted(first_group, side="left")
+        after = self.groups.searchsorted(last_group, side="right")
         return int(bounds[first]), int(bounds[max(first, after)])
 
     def groups_of(self, first_row: int, after_row: int) -> Groups:
         """The key-group of each row in a range that begins and ends with whole groups."""
+        if first_row == 0 and after_row == self.rows:
+            return self.groups.repeat(self.counts)
         inside = (self.starts >= first_row) & (self.starts < after_row)
         return np.repeat(self.groups[inside], self.counts[inside])
 
@@ -170,7 +180,7 @@ def _encode_index(index: StateIndex) -> dict[str, Any]:
         "name": index.name,
         "schema": _text(index.schema.serialize()),
         "rows": index.rows,
-        "chunks": [asdict(chunk) for chunk in index.chunks],
+        "chunks": [_encode_chunk(chunk) for chunk in index.chunks],
         "groups": _text(index.groups.astype("<u2")),
         "starts": _text(index.starts.astype("<u8")),
     }
@@ -184,7 +194,7 @@ def _encode_index(index: StateIndex) -> dict[str, Any]:
 def _decode_index(document: dict[str, Any]) -> StateIndex:
     return StateIndex(
         name=document["name"],
-        schema=pa.ipc.read_schema(pa.py_buffer(base64.b64decode(document["schema"]))),
+        schema=_decode_schema(document["schema"]),
         rows=document["rows"],
         chunks=tuple(Chunk(**item) for item in document["chunks"]),
         groups=np.frombuffer(base64.b64decode(document["groups"]), "<u2").astype(np.uint16),
@@ -192,6 +202,22 @@ def _decode_index(document: dict[str, Any]) -> StateIndex:
         hashes=_decode_hashes(document.get("hashes")),
         drops=tuple(Drop(**item) for item in document.get("drops", ())),
     )
+
+
+def _encode_chunk(chunk: Chunk) -> dict[str, int]:
+    return {
+        "offset": chunk.offset,
+        "length": chunk.length,
+        "first_row": chunk.first_row,
+        "rows": chunk.rows,
+        "crc32": chunk.crc32,
+    }
+
+
+@lru_cache(maxsize=256)
+def _decode_schema(text: str) -> pa.Schema:
+    """The files of a state mostly have the same schema, and a restore reads many of them."""
+    return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))
 
 
 def _decode_hashes(text: str | None) -> Hashes | None:

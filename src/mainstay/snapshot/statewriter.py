@@ -61,7 +61,11 @@ class StateTable:
 
     def in_arrays(self) -> Iterator[StateTable]:
         """The rows in order, in tables of which each fits into arrays; mostly the one it is."""
-        for first, after in cut(self.table):
+        pieces = cut(self.table)
+        if len(pieces) == 1:
+            yield self
+            return
+        for first, after in pieces:
             rows = self.table.slice(first, after - first)
             hashes = None if self.hashes is None else self.hashes[first:after]
             drops = () if first else self.drops
@@ -236,12 +240,13 @@ def _group_bounds(groups: npt.NDArray[np.uint16]) -> npt.NDArray[np.intp]:
 
 
 def _cut(table: pa.Table, most: int) -> Iterator[pa.Table]:
-    if table.nbytes > sizes.ARRAY_BYTES:
+    size_bytes = table.nbytes
+    if size_bytes > sizes.ARRAY_BYTES:
         # Row by row, since a few of them may be most of it.
         for first, after in runs_within(row_sizes(table), _CHUNK_BYTES):
             yield table.slice(first, after - first).combine_chunks()
         return
-    row_bytes = max(1, table.nbytes // max(1, table.num_rows))
+    row_bytes = max(1, size_bytes // max(1, table.num_rows))
     rows = min(most, max(1, _CHUNK_BYTES // row_bytes))
     for first in range(0, table.num_rows, rows):
         yield table.slice(first, rows).combine_chunks()

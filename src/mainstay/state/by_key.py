@@ -41,5 +41,7 @@ def by_key(rows: StateTable) -> StateTable:
     sorted_.sort()
     order = (sorted_ & _MASK).astype(np.int64)
     hashes = (sorted_ >> _BITS & _MASK).astype(np.uint32)
+    if bool((order[1:] > order[:-1]).all()):
+        return replace(rows, hashes=hashes)  # they are in order
     table = rows.table.take(pa.array(order))
     return replace(rows, table=table, groups=rows.groups[order], hashes=hashes)

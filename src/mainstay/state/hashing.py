@@ -72,6 +72,11 @@ _TAIL = np.array([(1 << 8 * r) - 1 for r in range(_WORD_BYTES + 1)], np.uint64)
 _BLOCK = 8192
 # Strings need nine arrays at a time, so fewer values stay in the cache.
 _STRING_BLOCK = 4096
+# Fewer texts than this are hashed one by one: numpy would take longer for its calls alone.
+_FEW = 16
+_MASK = (1 << 64) - 1
+_AS_BYTES = {pa.string().id: pa.binary(), pa.large_string().id: pa.large_binary()}
+_IN_BYTES = (*_AS_BYTES, pa.binary().id, pa.large_binary().id)
 
 
 def hash_columns(columns: Sequence[pa.Array]) -> Words:
@@ -131,6 +136,8 @@ def _hash_array(array: pa.Array) -> Words:
 def _hash_values(array: pa.Array) -> Words:
     """The hashes of the values that are not null; anything for the others."""
     data_type = array.type
+    if data_type.id in _IN_BYTES:
+        return _hash_bytes(array) if len(array) > _FEW else _hash_few_bytes(array)
     if pa.types.is_integer(data_type) or pa.types.is_date32(data_type):
         return _hash_integers(array)
     if pa.types.is_boolean(data_type):
@@ -154,10 +161,8 @@ def _hash_others(array: pa.Array) -> Words:
         return np.full(len(array), _NULL)
     if pa.types.is_date64(data_type):
         return _hash_integers(array.cast(pa.date32()))
-    name = str(data_type)
-    if name in ("string", "binary", "large_string", "large_binary"):
-        return _hash_bytes(array)
-    if name in ("string_view", "binary_view") or pa.types.is_fixed_size_binary(data_type):
+    is_view = str(data_type) in ("string_view", "binary_view")
+    if is_view or pa.types.is_fixed_size_binary(data_type):
         return _hash_bytes(array.cast(pa.large_binary()))
     raise GraphError(
         f"a key cannot have the type {_shown(data_type)}; use a struct of its parts or a string "
@@ -202,6 +207,25 @@ def _hash_words(words: Words) -> Words:
     words += _G
     _mix(words)
     return words
+
+
+def _hash_few_bytes(array: pa.Array) -> Words:
+    # As bytes: whether they are a text is nobody's business here.
+    values = array.view(_AS_BYTES.get(array.type.id, array.type)).to_pylist()
+    return np.array([0 if value is None else _hash_of_bytes(value) for value in values], np.uint64)
+
+
+def _hash_of_bytes(data: bytes) -> int:
+    hashed = (len(data) + 1) * int(_G) & _MASK
+    if len(data) > _LONGEST_IN_WORDS_BYTES:
+        data = blake2b(data, digest_size=8).digest()
+    for start in range(0, len(data), _WORD_BYTES):
+        hashed ^= int.from_bytes(data[start : start + _WORD_BYTES], "little")
+        hashed = hashed * int(_S) & _MASK
+        hashed ^= hashed >> 32
+    hashed = (hashed ^ hashed >> 30) * int(_A) & _MASK
+    hashed = (hashed ^ hashed >> 27) * int(_B) & _MASK
+    return hashed ^ hashed >> 31
 
 
 def _hash_bytes(array: pa.Array) -> Words:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from mainstay.runtime.row_context import ProcessContext
@@ -35,17 +35,34 @@ def committed_state(storage: Storage, job: JobSpec, uid: str, state: str) -> Any
     where it has one), operator state as a list of lists, one for each subtask, and
     broadcast state as a list of dictionaries.
     """
-    spec = operator_of(job, uid)
-    manifest = latest_manifest(storage)
-    stored = manifest.operators.get(uid) if manifest is not None else None
-    info = _state(spec, state)
-    if not info.is_keyed:
-        subtasks = () if stored is None else stored.subtasks
-        held = entries_in if info.kind == BROADCAST_MAP else values_in
-        return [held(info, subtask.units[state]) for subtask in subtasks]
-    if manifest is None or stored is None:
-        return {}
-    return dict(_keyed(storage, job, spec, stored, state, manifest.created_at))
+    return CommittedState(storage, job).of(uid, state)
+
+
+class CommittedState:
+    """What all states held at one epoch, the last there was at first. It is read once for all the
+    states of an operator."""
+
+    def __init__(self, storage: Storage, job: JobSpec) -> None:
+        self._storage = storage
+        self._job = job
+        self._manifest = latest_manifest(storage)
+        self._restored: dict[str, list[tuple[ProcessContext, HeapBackend]]] = {}
+
+    def of(self, uid: str, state: str) -> Any:
+        """What a state held, in the forms that ``committed_state`` gives."""
+        spec, manifest = operator_of(self._job, uid), self._manifest
+        stored = manifest.operators.get(uid) if manifest is not None else None
+        info = _state(spec, state)
+        if not info.is_keyed:
+            subtasks = () if stored is None else stored.subtasks
+            held = entries_in if info.kind == BROADCAST_MAP else values_in
+            return [held(info, subtask.units[state]) for subtask in subtasks]
+        if manifest is None or stored is None:
+            return {}
+        if uid not in self._restored:
+            found = restored_backends(self._storage, self._job, spec, stored, manifest.created_at)
+            self._restored[uid] = list(found)
+        return dict(_keyed(self._restored[uid], state))
 
 
 def operator_of(job: JobSpec, uid: str) -> OperatorSpec:
@@ -66,14 +83,9 @@ def _state(spec: OperatorSpec, name: str) -> StateInfo:
 
 
 def _keyed(
-    storage: Storage,
-    job: JobSpec,
-    spec: OperatorSpec,
-    stored: OperatorState,
-    state: str,
-    created_at: float,
+    restored: Iterable[tuple[ProcessContext, HeapBackend]], state: str
 ) -> Iterator[tuple[Any, Any]]:
-    for ctx, backend in restored_backends(storage, job, spec, stored, created_at):
+    for ctx, backend in restored:
         handle = backend.handles[state]
         for key, _ in backend.entries(state):
             _go_to(ctx, key, has_namespace=handle.info.namespace is not None)

@@ -98,10 +98,14 @@ class VotingMemoryStore(MemoryStore):
         super()._write(tables, changes)
 
     def _check_unlocked(self, tables: TableSet, changes: Sequence[StateChanges]) -> None:
-        wanted = _touched(changes)
-        for vote, (parts, _) in self.server.prepared.items():
-            held = {each for part in parts for each in _touched(part.changes)}
-            if vote.tables == tables and held & wanted:
+        others = [
+            (vote, parts)
+            for vote, (parts, _) in self.server.prepared.items()
+            if vote.tables == tables
+        ]
+        wanted = _touched(changes) if others else set()
+        for vote, parts in others:
+            if any(not wanted.isdisjoint(_touched(part.changes)) for part in parts):
                 raise StoreAwayError(f"simulated: {self.name} waits for rows of {vote}")
 
 

@@ -98,7 +98,10 @@ class Simulation:
         self._joined = free_slot(storage) if joined is None else joined
         self._faulty = FaultyStorage(self.witness, self.random, settings.storage_faults)
         self._links: dict[tuple[Address, Address], deque[Any]] = {}
+        """What is under way, by sender and receiver. A link with nothing on it is not there."""
         self._processes: dict[Address, Process] = {}
+        self._crew: list[Process] | None = None
+        """The workers there are; None when that has to be found out again."""
         self._tokens = 0
         horizon = settings.crash_within_steps
         self._crashes = sorted(self.random.randrange(horizon) for _ in range(settings.crashes))
@@ -188,6 +191,7 @@ class Simulation:
             own = replace(deployment, job=pickle.loads(shipped))
             try:
                 process.worker = Worker(own, number, self._ports(process))
+                self._crew = None
             except RAISED as error:
                 # Without state to restore, functions are opened at once.
                 self._fail(process, reportable(error))
@@ -221,7 +225,9 @@ class Simulation:
                 process.dies_at_step = self.steps + self.random.randrange(200)
 
     def _workers(self) -> list[Process]:
-        return [p for p in self._processes.values() if p.worker is not None]
+        if self._crew is None:
+            self._crew = [p for p in self._processes.values() if p.worker is not None]
+        return self._crew
 
     def _current_workers(self) -> list[Process]:
         current = self.coordinator.attempts[-1].attempt if self.coordinator.attempts else 0
@@ -230,6 +236,7 @@ class Simulation:
     def _kill(self, process: Process) -> None:
         process.alive = False
         self._processes.pop(process.address, None)
+        self._crew = None
         for link in [link for link in self._links if process.address in link]:
             # What it sent last may still arrive; what it was to hear is gone.
             if link[1] == process.address:
@@ -322,19 +329,7 @@ class Simulation:
             self._elect_another()
         self._change_room()
         self._bury()
-        choices: list[Callable[[], None]] = []
-        if any(self._links.values()):
-            choices += [self._deliver] * 4
-        if any(not process.idle for process in self._workers()):
-            choices += [self._step_worker] * 4
-        if any(work.not_before <= self.steps for work in self.works):
-            choices.append(self._run_work)
-        if self.reports:
-            choices.append(self._report)
-        if not choices:
-            self._let_time_pass()
-        else:
-            self.random.choice(choices)()
+        self._do_something()
         self.requests.ask_if_due(self.steps, self.coordinator)
         for leader in self._leaders():
             leader.tick()
@@ -343,14 +338,31 @@ class Simulation:
         if self.settings.check_invariants:
             self._check_invariants()
 
+    def _do_something(self) -> None:
+        choices: list[Callable[[], None]] = []
+        if self._links:
+            choices += [self._deliver] * 4
+        if any(not process.idle for process in self._workers()):
+            choices += [self._step_worker] * 4
+        if any(work.not_before <= self.steps for work in self.works):
+            choices.append(self._run_work)
+        if self.reports:
+            choices.append(self._report)
+        if choices:
+            self.random.choice(choices)()
+        else:
+            self._let_time_pass()
+
     def _drift(self) -> None:
         """A step takes some time."""
         self.clock.now += self.random.random() * 0.001
 
     def _stop_if_asked(self) -> None:
         wanted = self.settings.stop_after_epochs
+        if wanted is None:
+            return
         complete = [r for r in self.coordinator.records if r.status == EpochStatus.COMPLETE]
-        if wanted is not None and len(complete) >= wanted:
+        if len(complete) >= wanted:
             self._note("cancel")
             self.coordinator.cancel()
 
@@ -360,7 +372,7 @@ class Simulation:
                 self._kill(process)
 
     def _deliver(self) -> None:
-        link = self.random.choice([link for link, queue in self._links.items() if queue])
+        link = self.random.choice(list(self._links))
         message = self._links[link].popleft()
         process = self._processes.get(link[1])
         if not self._links[link]:

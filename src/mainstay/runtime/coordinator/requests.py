@@ -53,7 +53,7 @@ class Requests:
 
     def wishes(self) -> Wishes:
         """What an attempt has to know of what was asked for."""
-        return replace(self.savepoints.wishes(), asked_epoch=self._epochs.lowest)
+        return self.savepoints.wishes(self._epochs.lowest)
 
     def stop(self, path: str | None, done: Done, *, drain: bool = False) -> None:
         """Halt the job for good, with a savepoint of its last epoch where there is a path.

@@ -123,11 +123,14 @@ class Savepoints:
         # What could not be reserved is somebody else's, and is left alone.
         self._ports.background.submit(work, ready, lambda error: self._close(request, error))
 
-    def wishes(self) -> Wishes:
-        return Wishes(self.wanted_epoch(), is_saving=bool(self._requests or self.notes))
+    def wishes(self, asked_epoch: int | None = None) -> Wishes:
+        is_saving = bool(self._requests or self.notes)
+        return Wishes(self.wanted_epoch(), is_saving=is_saving, asked_epoch=asked_epoch)
 
     def wanted_epoch(self) -> int | None:
         """The lowest number that an epoch for the first in line may have; None if nobody waits."""
+        if not self._requests:
+            return None
         waiting = [r for r in self._requests if r.stage is Stage.WAITING and not r.of_last]
         return min((request.first_epoch for request in waiting), default=None)
 

@@ -81,8 +81,9 @@ class SinkOperator(Operator):
     @property
     def is_behind(self) -> bool:
         """Whether too much waits for the target to take more rows."""
-        waiting = {prepared.epoch for prepared in self._prepared}
-        complete = [epoch for epoch in waiting if epoch <= self._complete]
+        if len(self._prepared) <= MAX_BEHIND:
+            return self._backlog.is_full
+        complete = {each.epoch for each in self._prepared if each.epoch <= self._complete}
         return self._backlog.is_full or len(complete) > MAX_BEHIND
 
     @property
@@ -92,6 +93,8 @@ class SinkOperator(Operator):
 
     def problem(self, now: float) -> Problem | None:
         """What keeps the target from confirming or taking rows."""
+        if self._retry.since is None and self._backlog.retry.since is None:
+            return None
         subject = f"sink {self.context.uid!r}, subtask {self.context.subtask}"
         return self._retry.problem(
             subject, f"has not confirmed epoch {self._due}", now

@@ -24,7 +24,7 @@ from mainstay.snapshot.manifest import OperatorUnits, SegmentRef, SubtaskState
 from mainstay.snapshot.statefile import StateTable
 from mainstay.snapshot.storage import Storage
 from mainstay.snapshot.units import is_large, store_units
-from mainstay.state.backends.contract import BackendSettings, ReadSegment
+from mainstay.state.backends.contract import BackendSettings, KeyedBackend, ReadSegment
 from mainstay.state.broadcast import BroadcastMap
 from mainstay.state.chain import Segment
 from mainstay.state.kinds import BROADCAST_MAP, OPERATOR_LIST
@@ -180,7 +180,9 @@ class Member:
 
     def problem(self, now: float) -> Problem | None:
         """What keeps the operator from its work, or its files from being merged."""
-        problem = self.operator.problem(now) or self._backend_problem(now)
+        problem = self.operator.problem(now)
+        if problem is None and self.keyed is not None:
+            problem = self._backend_problem(self.keyed.backend, now)
         if problem is not None or self._compaction.error is None:
             return problem
         did = "has not been able to merge its state files"
@@ -192,19 +194,19 @@ class Member:
         backend = None if self.keyed is None else self.keyed.backend
         return backend is not None and backend.holds_epochs and backend.trouble is not None
 
-    def _backend_problem(self, now: float) -> Problem | None:
-        trouble = None if self.keyed is None else self.keyed.backend.trouble
+    def _backend_problem(self, backend: KeyedBackend, now: float) -> Problem | None:
+        trouble = backend.trouble
         if trouble is None:
             if self._backend.error is not None:
                 self._backend.succeeded()
-            return self._doubts(now)
+            return self._doubts(backend, now)
         self._backend.began(now)
         self._backend.error = trouble
         return self._backend.problem(str(self.owner), "cannot reach the database of its state", now)
 
-    def _doubts(self, now: float) -> Problem | None:
+    def _doubts(self, backend: KeyedBackend, now: float) -> Problem | None:
         """What is told of transactions that a database holds in doubt for long."""
-        found = None if self.keyed is None else self.keyed.backend.in_doubt(now)
+        found = backend.in_doubt(now)
         if found is None:
             return None
         what = f"has had prepared transactions in doubt ({len(found.ends)})"

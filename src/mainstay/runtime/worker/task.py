@@ -26,6 +26,7 @@ from mainstay.runtime.worker.shared_files import SharedFiles
 from mainstay.state.subtask import KeyedSubtask
 from mainstay.tracebacks import reportable
 
+_IS_BEHIND = Operator.is_behind
 SLOW_SLICE_S = 0.02
 """A slice of rows that takes longer is that of a slow function."""
 
@@ -59,6 +60,9 @@ class Task:
         self._keyed = [(m, m.keyed) for m in self.members if m.keyed is not None]
         self._ticking = [
             m.operator for m in self.members if type(m.operator).tick is not Operator.tick
+        ]
+        self._may_fall_behind = [
+            m.operator for m in self.members if type(m.operator).is_behind is not _IS_BEHIND
         ]
         self._subtasks = [keyed for _, keyed in self._keyed]
         self._held_back = HeldBack(ports.clock.monotonic())
@@ -120,17 +124,19 @@ class Task:
 
     def _has_room(self) -> bool:
         """Whether what comes next can be taken: outputs and sinks may hold it back."""
-        return (
-            all(output.has_room for output in self.outputs)
-            and not any(member.operator.is_behind for member in self.members)
-            and not any(self._is_catching_up(*each) for each in self._keyed)
-        )
+        for output in self.outputs:
+            if not output.has_room:
+                return False
+        for operator in self._may_fall_behind:
+            if operator.is_behind:
+                return False
+        return not any(self._is_catching_up(*each) for each in self._keyed)
 
     @property
     def _may_be_cut(self) -> bool:
         """Whether a marker may pass although no rows are taken: they wait for operators alone that
         have all they hold in their state."""
-        behind = [m.operator for m in self.members if m.operator.is_behind]
+        behind = [operator for operator in self._may_fall_behind if operator.is_behind]
         return (
             bool(behind)
             and all(operator.may_be_cut for operator in behind)

@@ -1,0 +1,62 @@
+"""How many seeds of which list the soak plays.
+
+``MAINSTAY_SEEDS`` is how many there are of all lists together. ``MAINSTAY_FIRST_SEED`` is where
+each list begins, so that another night plays others; the ordinary suite has the first of them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+SHARES = {
+    "seeds": 20,
+    "unaligned": 14,
+    "loops": 7,
+    "sides": 7,
+    "key groups": 8,
+    "started again": 8,
+    "changed programs": 8,
+    "timers": 6,
+    "ended": 5,
+    "connected": 4,
+    "terms": 4,
+    "rivals": 4,
+    "room": 2,
+    "queries": 2,
+    "sink state": 1,
+}
+"""Of a hundred seeds, those of each list. One whose seeds are dear, or search less, has fewer."""
+CHUNK = 50
+"""Seeds of one test."""
+SEEDS = 1000
+"""How many there are where nobody says."""
+
+
+def soaked(name: str, after: int, told: Mapping[str, str] = os.environ) -> list[Any]:
+    """Ranges of seeds, each for one test of the soak: those of a list from ``after`` on."""
+    return [
+        pytest.param(seeds, marks=pytest.mark.soak, id=f"{seeds.start}-{seeds.stop - 1}")
+        for seeds in ranges(name, after, told)
+    ]
+
+
+def dealt(name: str, after: int, hands: list[Any]) -> list[Any]:
+    """The same with something beside each range, in turn: a case that its seeds are played with."""
+    found = list(ranges(name, after, os.environ, len(hands)))
+    return [
+        pytest.param(hands[n % len(hands)], seeds, marks=pytest.mark.soak)
+        for n, seeds in enumerate(found)
+    ]
+
+
+def ranges(name: str, after: int, told: Mapping[str, str], hands: int = 1) -> Iterator[range]:
+    """The seeds of a list in ranges: at least one for each of as many hands."""
+    count = int(told.get("MAINSTAY_SEEDS", SEEDS)) * SHARES[name] // 100
+    first = max(after, int(told.get("MAINSTAY_FIRST_SEED", 0)))
+    chunk = max(1, min(CHUNK, count // hands))
+    for start in range(first, first + count, chunk):
+        yield range(start, min(start + chunk, first + count))
