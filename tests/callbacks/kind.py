@@ -1,0 +1,60 @@
+"""A kind of callback: where in a job it is, and what the job comes to without its fault."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import mainstay as ms
+from mainstay.connectors import Memory, Sink, Source
+from tests.callbacks.conducts import Fault
+from tests.callbacks.rows import Given, Paced
+
+Expected = Callable[[list[Given]], Iterable[tuple[Any, ...]]]
+
+AGAIN = "again"
+"""What it raises ends the attempt, and the restart strategy has the word."""
+AT_ONCE = "at once"
+"""What it raises ends a job that has completed nothing yet, as ``open`` does."""
+TOLD = "told"
+"""What it raises is logged, and changes nothing."""
+RETRIED = "retried"
+"""It is called again until it does not raise, in the same attempt; wrong code ends the attempt."""
+
+
+def same(rows: list[Given]) -> Iterable[tuple[Any, ...]]:
+    return ((row.k, row.n) for row in rows)
+
+
+def plain(stream: Any, fault: Fault) -> Any:
+    """Nothing but the two columns that all jobs come to."""
+    return stream.select("k", "n")
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One callback. ``apply`` builds the operators between source and sink."""
+
+    name: str
+    frame: str
+    """The function that the traceback has to name."""
+    apply: Callable[[Any, Fault], Any] = plain
+    expected: Expected = same
+    uid: str = "subject"
+    hook: str = ""
+    """What the error says it was called for; empty for a row."""
+    how: str = AGAIN
+    source: Callable[[Fault], Source] = lambda _: Paced()
+    sink: Callable[[Fault], Sink] = lambda _: Memory()
+    is_keyed_state: bool = False
+    needs: str = ""
+    """A package that it cannot do without."""
+    seen: int = 1
+    """How many times the conduct is done at least, once it is due."""
+
+    def build(self, env: ms.Environment, fault: Fault) -> Sink:
+        source = env.source(self.source(fault), uid="in", watermark=ms.Watermark("at"))
+        sink = self.sink(fault)
+        self.apply(source, fault).sink(sink, uid="out")
+        return sink

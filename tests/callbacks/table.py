@@ -1,0 +1,10 @@
+"""The whole table: every kind of callback that an author can write."""
+
+from __future__ import annotations
+
+from tests.callbacks import keyed_kinds, plain_kinds
+from tests.callbacks.kind import Kind
+
+KINDS: tuple[Kind, ...] = (*plain_kinds.KINDS, *keyed_kinds.KINDS)
+BY_NAME = {kind.name: kind for kind in KINDS}
+assert len(BY_NAME) == len(KINDS)
