@@ -83,16 +83,29 @@ class MainstayError(Exception):
     """Whether it lies with this process alone: another driver of the job may go on with it."""
 
 
+def words(error: BaseException) -> str:
+    """What an error says. That of another author may fail to say it."""
+    try:
+        return str(error)
+    except Exception as failure:
+        return f"(its __str__ raised {type(failure).__name__})"
+
+
+def named(error: BaseException) -> str:
+    """The class of an error, and what it says."""
+    return f"{type(error).__name__}: {words(error)}".removesuffix(": ")
+
+
 def retold(where: object, error: Exception) -> MainstayError:
     """An error with the place before it; whether a restart may heal it stays as it is."""
-    told = MainstayError(f"{where}: {error}")
+    told = MainstayError(f"{where}: {words(error)}")
     told.is_final = isinstance(error, MainstayError) and error.is_final
     return told
 
 
 def brief(error: BaseException) -> str:
     """What an error says in one line. Those of Mainstay need no name of a class before it."""
-    line = str(error).strip().partition("\n")[0]
+    line = words(error).strip().partition("\n")[0]
     if isinstance(error, MainstayError) and line:
         return line
     return f"{type(error).__name__}: {line}" if line else type(error).__name__

@@ -90,6 +90,8 @@ class Conduct:
     words: str = WORDS
     is_mistake: bool = False
     """Whether the error is one of code that is wrong: it is met three times at most."""
+    in_generator: str = ""
+    """What Python makes of it in the body of a generator or coroutine, where it is not the same."""
     is_away: bool = False
     """Whether it says that something outside is away, which connectors try again."""
 
@@ -104,7 +106,12 @@ ERRORS = (
     Conduct("pair", _raiser(lambda: PairError(7, WORDS)), "PairError"),
     Conduct("frozen", _raiser(lambda: FrozenError(WORDS)), "FrozenError"),
     Conduct("bare", _raiser(BareError), "BareError", ""),
-    Conduct("stop", _raiser(lambda: StopIteration(WORDS)), "StopIteration"),
+    Conduct(
+        "stop",
+        _raiser(lambda: StopIteration(WORDS)),
+        "StopIteration",
+        in_generator="raised StopIteration",
+    ),
     Conduct("stop-async", _raiser(lambda: StopAsyncIteration(WORDS)), "StopAsyncIteration"),
     Conduct("generator-exit", _raiser(lambda: GeneratorExit(WORDS)), "GeneratorExit"),
     Conduct("exit", _raiser(lambda: SystemExit(WORDS)), "SystemExit"),

@@ -14,6 +14,7 @@ from tests.callbacks.kind import Kind
 from tests.callbacks.plain_kinds import OUT, Hooks
 from tests.callbacks.rows import Given
 
+
 class Counting(Hooks, ms.KeyedProcess):
     """Numbers the rows of each key."""
 
@@ -147,7 +148,7 @@ def aggregating(fault: Fault, at: str) -> ms.KeyedProcess:
 
 def reducing(fault: Fault) -> ms.KeyedProcess:
     def own_sum(one: int, other: int) -> int:
-        fault(one * other)
+        fault()
         return one + other
 
     class Reducing(ms.KeyedProcess):
@@ -238,14 +239,14 @@ def keyed(function: Any, name: str, at: str, frame: str = "", **more: Any) -> Ki
     def apply(stream: Any, fault: Fault) -> Any:
         return stream.key_by("k").process(function(fault, at), OUT, uid="subject")
 
-    return Kind(name, frame or at, apply, is_keyed_state=True, **more)
+    return Kind(name, frame or at, apply, **more)
 
 
 def aggregate(name: str) -> Kind:
     def apply(stream: Any, fault: Fault) -> Any:
         return stream.key_by("k").process(aggregating(fault, name), OUT, uid="subject")
 
-    return Kind(f"aggregating-{name}", name, apply, numbered)
+    return Kind(f"aggregating-{name}", name, apply, expected=numbered)
 
 
 def udaf(name: str) -> Kind:
@@ -254,16 +255,16 @@ def udaf(name: str) -> Kind:
         emitted = stream.key_by("k").window(ms.tumbling("10s")).aggregate(n=own, uid="subject")
         return emitted.select("k", "n")
 
-    return Kind(f"udaf-{name}", name, apply, windows_of_ten)
+    return Kind(f"udaf-{name}", name, apply, expected=windows_of_ten, hook=name)
 
 
 KINDS = (
     keyed(Counting, "keyed", "process", expected=numbered),
-    keyed(CountingYield, "keyed-yield", "process", expected=numbered),
+    keyed(CountingYield, "keyed-yield", "process", expected=numbered, is_generator=True),
     keyed(Counting, "keyed-open", "open", expected=numbered, hook="open", how="at once"),
     keyed(Counting, "keyed-on_snapshot", "on_snapshot", expected=numbered, hook="on_snapshot"),
     keyed(Counting, "keyed-close", "close", expected=numbered, hook="close", how="told"),
-    keyed(Timed, "timer", "on_timer", hook="on_timer"),
+    keyed(Timed, "timer", "on_timer", hook="on_timer", is_generator=True),
     keyed(Declared, "clock-timer", "on_timer", hook="on_timer", expected=firsts),
     Kind(
         "batches",
@@ -274,7 +275,7 @@ KINDS = (
         "batch-timers",
         "on_timers",
         lambda s, f: s.key_by("k").process_batches(BatchTimed(f, "on_timers"), OUT, uid="subject"),
-        newest,
+        expected=newest,
         hook="on_timers",
     ),
     aggregate("create"),
@@ -284,7 +285,7 @@ KINDS = (
         "reducing",
         "own_sum",
         lambda s, f: s.key_by("k").process(reducing(f), OUT, uid="subject"),
-        numbered,
+        expected=numbered,
     ),
     udaf("create"),
     udaf("add"),
@@ -293,7 +294,7 @@ KINDS = (
         "reduce",
         "own_reduce",
         lambda s, f: ones(s).key_by("k").reduce(folded(f), uid="subject").select("k", "n"),
-        numbered,
+        expected=numbered,
     ),
     Kind(
         "key-function",
@@ -301,7 +302,7 @@ KINDS = (
         lambda s, f: s.key_by(key_of(f), "string", uid="subject").process(
             Counting(f, ""), OUT, uid="behind"
         ),
-        numbered,
+        expected=numbered,
     ),
     Kind(
         "pattern-condition",
@@ -318,25 +319,30 @@ KINDS = (
     Kind(
         "window-process",
         "process",
-        lambda s, f: s.key_by("k").window(ms.tumbling("10s")).process(
-            Windowed(f, "process"), OUT, uid="subject"
+        lambda s, f: (
+            s.key_by("k")
+            .window(ms.tumbling("10s"))
+            .process(Windowed(f, "process"), OUT, uid="subject")
         ),
+        is_generator=True,
     ),
     Kind(
         "window-reduce",
         "own_reduce",
-        lambda s, f: ones(s)
-        .key_by("k")
-        .window(ms.tumbling("1 day"))
-        .reduce(folded(f), uid="subject")
-        .select("k", "n"),
-        sizes,
+        lambda s, f: (
+            ones(s)
+            .key_by("k")
+            .window(ms.tumbling("1 day"))
+            .reduce(folded(f), uid="subject")
+            .select("k", "n")
+        ),
+        expected=sizes,
     ),
     Kind(
         "session-gap",
         "own_gap",
-        lambda s, f: s.key_by("k").window(ms.session(gap(f))).process(
-            Windowed(f, ""), OUT, uid="subject"
+        lambda s, f: (
+            s.key_by("k").window(ms.session(gap(f))).process(Windowed(f, ""), OUT, uid="subject")
         ),
     ),
 )

@@ -40,6 +40,8 @@ class Kind:
     frame: str
     """The function that the traceback has to name."""
     apply: Callable[[Any, Fault], Any] = plain
+    connect: Callable[[ms.Environment, Any, Fault], Any] | None = None
+    """The same, where it takes the environment to build them."""
     expected: Expected = same
     uid: str = "subject"
     hook: str = ""
@@ -47,14 +49,18 @@ class Kind:
     how: str = AGAIN
     source: Callable[[Fault], Source] = lambda _: Paced()
     sink: Callable[[Fault], Sink] = lambda _: Memory()
-    is_keyed_state: bool = False
+    is_generator: bool = False
+    """Whether it raises in the body of a generator or coroutine."""
+    takes: frozenset[str] = frozenset()
+    """Errors that mean something to who calls it, and are none: the end of an iterator."""
     needs: str = ""
     """A package that it cannot do without."""
-    seen: int = 1
-    """How many times the conduct is done at least, once it is due."""
 
     def build(self, env: ms.Environment, fault: Fault) -> Sink:
         source = env.source(self.source(fault), uid="in", watermark=ms.Watermark("at"))
         sink = self.sink(fault)
-        self.apply(source, fault).sink(sink, uid="out")
+        between = (
+            self.apply(source, fault) if self.connect is None else self.connect(env, source, fault)
+        )
+        between.sink(sink, uid="out")
         return sink

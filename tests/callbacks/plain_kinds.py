@@ -173,14 +173,21 @@ def hooked(name: str, how: str) -> Kind:
 KINDS = (
     Kind("map", "own_map", lambda s, f: s.map(mapped(f), OUT, uid="subject")),
     Kind("flat-map", "own_flat_map", lambda s, f: s.flat_map(flat_mapped(f), OUT, uid="subject")),
-    Kind("flat-map-yield", "own_yield", lambda s, f: s.flat_map(yielded(f), OUT, uid="subject")),
+    Kind(
+        "flat-map-yield",
+        "own_yield",
+        lambda s, f: s.flat_map(yielded(f), OUT, uid="subject"),
+        is_generator=True,
+    ),
     Kind(
         "filter",
         "own_filter",
         lambda s, f: s.filter(kept(f), uid="subject").select("k", "n"),
         expected=odd,
     ),
-    Kind("map-batches", "own_batch", lambda s, f: s.map_batches(batch_mapped(f), OUT, uid="subject")),
+    Kind(
+        "map-batches", "own_batch", lambda s, f: s.map_batches(batch_mapped(f), OUT, uid="subject")
+    ),
     Kind(
         "filter-batches",
         "own_mask",
@@ -189,23 +196,33 @@ KINDS = (
     Kind(
         "partition-by",
         "own_shard",
-        lambda s, f: s.select("k", "n", uid="subject").partition_by(shard(f)).map(
-            lambda row: row, OUT, uid="behind"
+        lambda s, f: (
+            s.select("k", "n", uid="subject")
+            .partition_by(shard(f))
+            .map(lambda row: row, OUT, uid="behind")
         ),
-    ),
-    Kind("map-async", "own_call", lambda s, f: s.map_async(called(f), OUT, uid="subject")),
-    Kind(
-        "map-blocking", "own_blocking", lambda s, f: s.map_async(blocking(f), OUT, uid="subject")
+        hook="partition_by",
     ),
     Kind(
-        "process", "process", lambda s, f: s.process(Passing(f, "process"), OUT, uid="subject")
+        "map-async",
+        "own_call",
+        lambda s, f: s.map_async(called(f), OUT, uid="subject"),
+        is_generator=True,
     ),
+    Kind("map-blocking", "own_blocking", lambda s, f: s.map_async(blocking(f), OUT, uid="subject")),
+    Kind("process", "process", lambda s, f: s.process(Passing(f, "process"), OUT, uid="subject")),
     Kind(
         "process-yield",
         "process",
         lambda s, f: s.process(Yielding(f, "process"), OUT, uid="subject"),
+        is_generator=True,
     ),
-    Kind("process-iterator", "__next__", lambda s, f: s.process(Listing(f), OUT, uid="subject")),
+    Kind(
+        "process-iterator",
+        "__next__",
+        lambda s, f: s.process(Listing(f), OUT, uid="subject"),
+        takes=frozenset({"stop"}),
+    ),
     Kind(
         "process-aside",
         "process",

@@ -70,7 +70,9 @@ def environment(folder: Path, drive: str, max_failures: int, session: Any = None
     return ms.Environment(
         spark=where,
         parallelism=2,
-        snapshots=ms.Snapshots(folder / "snapshots", every="10ms" if drive == "embedded" else "50ms"),
+        snapshots=ms.Snapshots(
+            folder / "snapshots", every="10ms" if drive == "embedded" else "50ms"
+        ),
         restart=ms.Restart(max_failures=max_failures, backoff="1ms"),
     )
 
@@ -90,7 +92,9 @@ def finish(env: ms.Environment, sink: Sink, drive: str = "embedded") -> Outcome:
         status = job.status
         if status not in ("finished", "failed"):
             job.cancel()
-            raise AssertionError(f"the job is {status} after {PATIENCE_S[drive]} s: {error!r}; {job.problems()}")
+            raise AssertionError(
+                f"the job is {status} after {PATIENCE_S[drive]} s: {error!r}; {job.problems()}"
+            )
     finally:
         logger.removeHandler(log)
     rows = Counter(tuple(row) for row in sink.rows())  # type: ignore[attr-defined]

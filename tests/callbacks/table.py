@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from tests.callbacks import keyed_kinds, plain_kinds
+from tests.callbacks import connector_kinds, input_kinds, keyed_kinds, plain_kinds
 from tests.callbacks.kind import Kind
 
-KINDS: tuple[Kind, ...] = (*plain_kinds.KINDS, *keyed_kinds.KINDS)
+FUNCTIONS: tuple[Kind, ...] = (*plain_kinds.KINDS, *keyed_kinds.KINDS, *input_kinds.KINDS)
+CONNECTORS = connector_kinds.KINDS
+KINDS = (*FUNCTIONS, *CONNECTORS)
 BY_NAME = {kind.name: kind for kind in KINDS}
 assert len(BY_NAME) == len(KINDS)

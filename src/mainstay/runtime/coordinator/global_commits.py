@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from mainstay.errors import MainstayError, SinkError
+from mainstay.errors import MainstayError, SinkError, named
 from mainstay.runtime.connector import Sink, SinkRecovery
 from mainstay.runtime.messages import Attempt, Epoch, SinkCommitted
 from mainstay.runtime.own_states import HANDLES
@@ -162,6 +162,6 @@ def _named(error: Exception, uid: str) -> Exception:
     """A connector's own error says what it is of; any other does not."""
     if isinstance(error, MainstayError):
         return error
-    broken = SinkError(f"sink {uid!r} cannot be committed: {type(error).__name__}: {error}")
+    broken = SinkError(f"sink {uid!r} cannot be committed: {named(error)}")
     broken.__cause__ = error
     return broken

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any
 
-from mainstay.errors import MainstayError, RestoreError, SourceError
+from mainstay.errors import MainstayError, RestoreError, SourceError, named
 from mainstay.runtime.connector import UNAVAILABLE, Json, Source, Split
 from mainstay.runtime.coordinator.splits import SplitBook, seen_in, unfinished_splits
 from mainstay.runtime.messages import AssignSplits, Attempt
@@ -179,8 +179,8 @@ def refused(uid: str, error: Exception) -> MainstayError:
     """
     if isinstance(error, RestoreError):
         return RestoreError(f"source {uid!r}: {error}")
-    name = "" if isinstance(error, MainstayError) else f"{type(error).__name__}: "
-    unplanned = SourceError(f"source {uid!r} cannot be planned: {name}{error}")
+    why = str(error) if isinstance(error, MainstayError) else named(error)
+    unplanned = SourceError(f"source {uid!r} cannot be planned: {why}")
     if has_own_frames(error):
         unplanned.__cause__ = error  # the author's own code is at fault, and shows where
     unplanned.is_final = isinstance(error, MainstayError) and error.is_final

@@ -19,7 +19,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from mainstay.errors import MainstayError, SinkError
+from mainstay.errors import MainstayError, SinkError, named
 from mainstay.runtime.connector import Sink, SinkContext
 from mainstay.runtime.deferred import Late, Units
 from mainstay.runtime.messages import Epoch
@@ -220,7 +220,7 @@ class SinkOperator(Operator):
             return error
         broken = SinkError(
             f"sink {self.context.uid!r}, subtask {self.context.subtask} cannot be {verb}: "
-            f"{type(error).__name__}: {error}"
+            f"{named(error)}"
         )
         broken.__cause__ = error  # its frames show where the sink's author has to look
         # The sink itself does not say that it is of no use to try again.

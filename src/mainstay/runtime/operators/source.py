@@ -18,7 +18,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from mainstay.errors import MainstayError, SourceError
+from mainstay.errors import MainstayError, SourceError, named
 from mainstay.runtime.connector import UNAVAILABLE, Polled, Source, Split, SplitReader
 from mainstay.runtime.messages import Epoch, TimeMark
 from mainstay.runtime.operators.base import Operator, OperatorContext
@@ -349,7 +349,7 @@ class SourceOperator(Operator):
         broken = SourceError(
             f"source {self.context.uid!r}, subtask {self.context.subtask}: split "
             f"{reading.split.id!r} cannot be read at offset {reading.offset!r}: "
-            f"{type(error).__name__}: {error}"
+            f"{named(error)}"
         )
         # The source itself does not say that it is of no use to try again.
         broken.is_final = False
