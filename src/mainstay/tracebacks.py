@@ -44,6 +44,11 @@ def has_own_frames(error: BaseException) -> bool:
     return any(not _is_ours(frame) for frame in traceback.extract_tb(error.__traceback__))
 
 
+def has_own_frames_in_chain(error: BaseException) -> bool:
+    """The same of the error or any of its causes."""
+    return any(has_own_frames(link) for link in _chain(error))
+
+
 def own_traceback(error: BaseException) -> str:
     """The traceback without the frames of this package, and those of its causes likewise."""
     shown = traceback.TracebackException.from_exception(error)
@@ -127,7 +132,8 @@ def _trim(shown: traceback.TracebackException) -> bool:
     """Leave out the frames of this package; whether any others are left, here or in its causes."""
     own = [frame for frame in shown.stack if not _is_ours(frame)]
     inners = (shown.__cause__, shown.__context__, *(getattr(shown, "exceptions", None) or ()))
-    has_own = any([_trim(inner) for inner in inners if inner is not None]) or bool(own)
+    trimmed = [_trim(inner) for inner in inners if inner is not None]
+    has_own = bool(own) or any(trimmed)
     # Where all of it is ours, the frames are all there is to say.
     shown.stack = traceback.StackSummary.from_list(own if has_own else list(shown.stack))
     return has_own

@@ -27,7 +27,7 @@ from mainstay.connectors import (
     WriteAheadSink,
 )
 from tests.callbacks.conducts import Fault
-from tests.callbacks.kind import AGAIN, AT_ONCE, RETRIED, TOLD, Kind
+from tests.callbacks.kind import AGAIN, PLANNED, READ, RETRIED, RETRIED_BY_DRIVER, TOLD, Kind
 from tests.callbacks.rows import MIDDLE, Paced
 
 
@@ -202,10 +202,10 @@ class OwnWriter(SinkWriter):
         self.sink.meet("close")
 
 
-def source(at: str, how: str = AGAIN, *, may_block: bool = False) -> Kind:
+def source(at: str, how: str = READ, *, may_block: bool = False, **more: Any) -> Kind:
     name = f"source-{at}{'-blocking' if may_block else ''}"
     make = lambda f: OwnSource(f, at, may_block=may_block)  # noqa: E731
-    return Kind(name, at, uid="in", how=how, source=make)
+    return Kind(name, at, uid="in", how=how, source=make, shows_frames=at != "on_complete", **more)
 
 
 def sink(cls: Any, name: str, at: str, how: str = AGAIN, **options: Any) -> Kind:
@@ -214,26 +214,26 @@ def sink(cls: Any, name: str, at: str, how: str = AGAIN, **options: Any) -> Kind
 
 
 KINDS = (
-    source("plan", AT_ONCE),
+    source("plan", PLANNED),
     source("read"),
     source("poll"),
     source("read", may_block=True),
     source("poll", may_block=True),
-    source("close"),
+    source("close", takes=frozenset({"away"})),
     source("on_complete", TOLD),
     sink(OwnSink, "sink", "open"),
     sink(OwnSink, "sink", "take"),
     sink(OwnSink, "sink", "cut"),
     sink(OwnSink, "sink", "close", TOLD),
-    sink(OwnSink, "sink", "commit_epoch", RETRIED),
-    sink(OwnSink, "sink", "recover", RETRIED),
+    sink(OwnSink, "sink", "commit_epoch", RETRIED_BY_DRIVER),
+    sink(OwnSink, "sink", "recover", RETRIED_BY_DRIVER),
     sink(OwnSink, "deferred", "take", RETRIED, deferred=True),
     sink(OwnSink, "deferred", "cut", RETRIED, deferred=True),
     sink(Ledger, "two-phase", "begin", RETRIED),
     sink(Ledger, "two-phase", "write", RETRIED),
     sink(Ledger, "two-phase", "pre_commit", RETRIED),
     sink(Ledger, "two-phase", "commit", RETRIED),
-    sink(Ledger, "two-phase", "recover", RETRIED),
+    sink(Ledger, "two-phase", "recover", RETRIED_BY_DRIVER),
     sink(Ahead, "write-ahead", "deliver", RETRIED),
     sink(Upserts, "idempotent", "connect"),
     sink(Upserts, "idempotent", "upsert", RETRIED),

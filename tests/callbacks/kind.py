@@ -21,6 +21,16 @@ TOLD = "told"
 """What it raises is logged, and changes nothing."""
 RETRIED = "retried"
 """It is called again until it does not raise, in the same attempt; wrong code ends the attempt."""
+RETRIED_BY_DRIVER = "retried by the driver"
+"""The same, and wrong code ends the job."""
+PLANNED = "planned"
+"""What is away is tried again; what else it raises ends a job that has completed nothing yet."""
+READ = "read"
+"""What is away is tried again; what else it raises ends the attempt."""
+
+
+DRIVER_S = ("plan", "on_complete", "commit_epoch", "recover")
+"""The callbacks that are not called by a worker."""
 
 
 def same(rows: list[Given]) -> Iterable[tuple[Any, ...]]:
@@ -51,10 +61,17 @@ class Kind:
     sink: Callable[[Fault], Sink] = lambda _: Memory()
     is_generator: bool = False
     """Whether it raises in the body of a generator or coroutine."""
+    shows_frames: bool = True
+    """Whether what is told of it has the author's frames: a courtesy call is told in a line."""
     takes: frozenset[str] = frozenset()
     """Errors that mean something to who calls it, and are none: the end of an iterator."""
     needs: str = ""
     """A package that it cannot do without."""
+
+    @property
+    def is_of_driver(self) -> bool:
+        """Whether the driver calls it, for no subtask."""
+        return self.frame in DRIVER_S
 
     def build(self, env: ms.Environment, fault: Fault) -> Sink:
         source = env.source(self.source(fault), uid="in", watermark=ms.Watermark("at"))

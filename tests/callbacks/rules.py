@@ -6,49 +6,79 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from mainstay.errors import JobFailedError, MainstayError, UserFunctionError
+from mainstay.errors import JobFailedError, MainstayError, SourceError, UserFunctionError
+from tests.callbacks import kind as how
 from tests.callbacks.conducts import ALWAYS, Conduct
-from tests.callbacks.kind import AT_ONCE, RETRIED, TOLD, Kind
+from tests.callbacks.kind import Kind
 from tests.callbacks.rows import ROWS
 from tests.callbacks.running import Outcome, run
 
 RESTARTS = 2
+"""How many failures a job is allowed whose callback raises once."""
 
 
 def check(
     kind: Kind, conduct: Conduct, folder: Path, drive: str = "embedded", session: Any = None
 ) -> None:
-    """Whether all rules hold of a callback that raises a few times, and of one that always does."""
+    """Whether all rules hold of a callback that raises once, and of one that always does."""
     where = {"drive": drive, "session": session}
-    few = run(kind, folder / "few", conduct.name, 1, max_failures=RESTARTS, **where)
-    if kind.how == AT_ONCE:
-        ends_at_once(kind, conduct, few)
-    else:
-        heals(kind, conduct, few)
-    if kind.how == TOLD or (kind.how == RETRIED and not conduct.is_mistake):
+    once = run(kind, folder / "once", conduct.name, 1, max_failures=RESTARTS, **where)
+    if ends_the_job(kind, conduct):
+        fails(kind, conduct, once, attempts=1)
         return
-    most = 1 if kind.how == AT_ONCE else 2
+    heals(kind, conduct, once)
+    if kind.how == how.TOLD:
+        return
+    if is_retried(kind, conduct):
+        waiting = run(
+            kind,
+            folder / "always",
+            conduct.name,
+            ALWAYS,
+            max_failures=0,
+            until_problem=True,
+            **where,
+        )
+        waits(kind, conduct, waiting)
+        return
     always = run(kind, folder / "always", conduct.name, ALWAYS, max_failures=1, **where)
-    fails(kind, conduct, always, most)
+    fails(kind, conduct, always, attempts=2)
+
+
+def is_retried(kind: Kind, conduct: Conduct) -> bool:
+    """Whether it is called again in the same attempt, for ever."""
+    if kind.how in (how.PLANNED, how.READ):
+        return conduct.is_away
+    return kind.how in (how.RETRIED, how.RETRIED_BY_DRIVER) and not conduct.is_mistake
+
+
+def ends_the_job(kind: Kind, conduct: Conduct) -> bool:
+    """Whether no restart is tried."""
+    if kind.how == how.PLANNED:
+        return not conduct.is_away
+    return kind.how == how.AT_ONCE or (kind.how == how.RETRIED_BY_DRIVER and conduct.is_mistake)
 
 
 def heals(kind: Kind, conduct: Conduct, seen: Outcome) -> None:
-    """It works after a while: nothing is lost or doubled, and each failure was told."""
+    """It works after a while: nothing is lost or doubled, and the failure was told."""
     assert seen.status == "finished", seen.shown
     wanted = Counter(tuple(row) for row in kind.expected(ROWS))
     assert seen.rows == wanted, (seen.rows - wanted, wanted - seen.rows)
-    if kind.how == TOLD:
+    if kind.how == how.TOLD:
         tells(kind, conduct, seen.logged)
-        assert seen.attempts == 1
-        return
-    is_retried = kind.how == RETRIED and not conduct.is_mistake
-    assert seen.attempts == (1 if is_retried else 2), seen.failures
+    is_again = kind.how != how.TOLD and not is_retried(kind, conduct)
+    assert seen.attempts == 1 + is_again, seen.failures
+    assert len(seen.failures) == is_again
     for failure in seen.failures:
         names(kind, conduct, failure)
 
 
-def ends_at_once(kind: Kind, conduct: Conduct, seen: Outcome) -> None:
-    fails(kind, conduct, seen, 1)
+def waits(kind: Kind, conduct: Conduct, seen: Outcome) -> None:
+    """The job goes on, and says what it waits for."""
+    assert seen.status == "cancelled", seen.shown
+    assert seen.attempts == 1, seen.failures
+    assert repr(kind.uid) in seen.problem, seen.problem
+    assert all(each in seen.problem for each in said(kind, conduct)), seen.problem
 
 
 def fails(kind: Kind, conduct: Conduct, seen: Outcome, attempts: int) -> None:
@@ -59,7 +89,7 @@ def fails(kind: Kind, conduct: Conduct, seen: Outcome, attempts: int) -> None:
     names(kind, conduct, seen.failures[-1])
     tells(kind, conduct, seen.shown)
     if kind.uid != "subject":
-        assert isinstance(seen.error, JobFailedError) or type(seen.error).__name__ == "SourceError"
+        assert isinstance(seen.error, JobFailedError | SourceError)
         return
     assert isinstance(seen.error, UserFunctionError), repr(seen.error)
     assert (seen.error.uid, seen.error.hook) == (kind.uid, kind.hook)
@@ -68,7 +98,7 @@ def fails(kind: Kind, conduct: Conduct, seen: Outcome, attempts: int) -> None:
 def names(kind: Kind, conduct: Conduct, failure: Any) -> None:
     """A record of a failure has the place and the author's words."""
     assert failure.operator == kind.uid, failure
-    assert failure.subtask in (0, 1), failure
+    assert failure.subtask in ((None,) if kind.is_of_driver else (0, 1)), failure
     for each in said(kind, conduct):
         assert each in failure.cause, failure
     assert f"in {kind.frame}" in failure.traceback, failure.traceback
@@ -83,9 +113,10 @@ def said(kind: Kind, conduct: Conduct) -> tuple[str, str]:
 
 def tells(kind: Kind, conduct: Conduct, text: str) -> None:
     """A text has the place, the author's words and the author's frames."""
-    assert f"{kind.uid!r}, subtask " in text, text
-    assert conduct.error in text, text
-    assert conduct.words in text, text
-    assert f"in {kind.frame}" in text, text
-    assert "conducts.py" in text, text
+    place = repr(kind.uid) if kind.is_of_driver else f"{kind.uid!r}, subtask "
+    for each in (place, conduct.error, conduct.words):
+        assert each in text, text
+    if kind.shows_frames:
+        assert f"in {kind.frame}" in text, text
+        assert "conducts.py" in text, text
     assert "/mainstay/runtime/" not in text, text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 import traceback
 from collections import Counter
 from dataclasses import dataclass
@@ -29,6 +30,8 @@ class Outcome:
     failures: list[Any]
     error: BaseException | None
     logged: str
+    problem: str = ""
+    """What it waited for when it was cancelled."""
 
     @property
     def shown(self) -> str:
@@ -55,14 +58,18 @@ def run(
     max_failures: int,
     drive: str = "embedded",
     session: Any = None,
+    until_problem: bool = False,
 ) -> Outcome:
-    """Run the job of a kind whose callback does something ``times`` times."""
+    """Run the job of a kind whose callback does something ``times`` times.
+
+    With ``until_problem`` it is cancelled once it says what it waits for.
+    """
     marks = folder / "marks"
     marks.mkdir(parents=True)
     fault = Fault(str(marks), conduct, times, MIDDLE)
     env = environment(folder, drive, max_failures, session)
     sink = kind.build(env, fault)
-    return finish(env, sink, drive)
+    return finish(env, sink, drive, until_problem=until_problem)
 
 
 def environment(folder: Path, drive: str, max_failures: int, session: Any = None) -> ms.Environment:
@@ -77,27 +84,44 @@ def environment(folder: Path, drive: str, max_failures: int, session: Any = None
     )
 
 
-def finish(env: ms.Environment, sink: Sink, drive: str = "embedded") -> Outcome:
+def finish(
+    env: ms.Environment, sink: Sink, drive: str = "embedded", *, until_problem: bool = False
+) -> Outcome:
     """Start a job and wait for its end; one that has not ended in time is a failure of the test."""
     log = _Log()
     logger = logging.getLogger("mainstay")
     logger.addHandler(log)
-    error: BaseException | None = None
     try:
         job = env.start("callbacks")
-        try:
-            job.wait(PATIENCE_S[drive])
-        except Exception as raised:
-            error = raised
-        status = job.status
-        if status not in ("finished", "failed"):
-            job.cancel()
-            raise AssertionError(
-                f"the job is {status} after {PATIENCE_S[drive]} s: {error!r}; {job.problems()}"
-            )
+        problem = cancelled_for(job, drive) if until_problem else ""
+        error = raised_by(job, PATIENCE_S[drive])
     finally:
         logger.removeHandler(log)
     rows = Counter(tuple(row) for row in sink.rows())  # type: ignore[attr-defined]
-    return Outcome(
-        status, rows, len(job.attempts()), list(job.failures()), error, "\n".join(log.texts)
-    )
+    failures, attempts = list(job.failures()), len(job.attempts())
+    return Outcome(job.status, rows, attempts, failures, error, "\n".join(log.texts), problem)
+
+
+def raised_by(job: ms.Job, patience_s: float) -> BaseException | None:
+    """What ``wait`` raises, if anything."""
+    error: BaseException | None = None
+    try:
+        job.wait(patience_s)
+    except Exception as raised:
+        error = raised
+    if (status := job.status) not in ("finished", "failed", "cancelled"):
+        problems = [str(problem) for problem in job.problems()]
+        job.cancel()
+        raise AssertionError(f"the job is {status} after {patience_s} s: {problems}") from error
+    return error
+
+
+def cancelled_for(job: ms.Job, drive: str) -> str:
+    """Cancel a job once it waits for something; what that is."""
+    deadline = time.monotonic() + PATIENCE_S[drive]
+    while time.monotonic() < deadline and job.status not in ("finished", "failed"):
+        if problems := job.problems():
+            job.cancel()
+            return str(problems[0])
+        time.sleep(0.002)
+    return ""
