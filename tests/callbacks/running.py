@@ -17,7 +17,7 @@ from tests.callbacks.conducts import Fault
 from tests.callbacks.kind import Kind
 from tests.callbacks.rows import MIDDLE
 
-PATIENCE_S = {"embedded": 20.0, "processes": 60.0, "spark": 120.0}
+PATIENCE_S = {"embedded": 20.0, "processes": 300.0, "spark": 300.0}
 
 
 @dataclass(frozen=True, slots=True)
