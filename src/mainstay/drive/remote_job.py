@@ -199,6 +199,9 @@ class RemoteJob(JobHandle):
 
     def _ended(self, attempt: Attempt, reason: str) -> None:
         """The launcher has seen a process end, and knows why; its peers may know which."""
+        # It may have said why since the loop has last listened, which can be a while ago.
+        for message in self._hub.receive():
+            self._hear(message)
         hearsay, self._hearsay = self._hearsay, None
         gone = self._launcher.gone()
         if gone is not None:
