@@ -1,4 +1,4 @@
-"""The table where workers are processes of their own: what is raised comes from one to the other."""
+"""The table where workers are processes: what is raised in one is told in another."""
 
 from __future__ import annotations
 

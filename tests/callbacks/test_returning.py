@@ -185,9 +185,9 @@ KINDS: dict[str, tuple[Build, set[str]]] = {
     "keyed process": (lambda s, make: s.key_by("k").process(keyed(make), OUT, uid="f"), SEVERAL),
     "on_timer": (lambda s, make: s.key_by("k").process(timed(make), OUT, uid="f"), SEVERAL),
     "window process": (
-        lambda s, make: s.key_by("k")
-        .window(ms.tumbling("10s"))
-        .process(windowed(make), OUT, uid="f"),
+        lambda s, make: (
+            s.key_by("k").window(ms.tumbling("10s")).process(windowed(make), OUT, uid="f")
+        ),
         SEVERAL,
     ),
     "pattern select": (
@@ -198,9 +198,9 @@ KINDS: dict[str, tuple[Build, set[str]]] = {
     ),
     "reduce": (lambda s, make: s.key_by("k").reduce(lambda a, b: make(), uid="f"), set()),
     "window reduce": (
-        lambda s, make: s.key_by("k")
-        .window(ms.tumbling("10s"))
-        .reduce(lambda a, b: make(), uid="f"),
+        lambda s, make: (
+            s.key_by("k").window(ms.tumbling("10s")).reduce(lambda a, b: make(), uid="f")
+        ),
         set(),
     ),
     "map_batches": (lambda s, make: s.map_batches(lambda batch: make(), OUT, uid="f"), {"none"}),
@@ -211,9 +211,9 @@ KINDS: dict[str, tuple[Build, set[str]]] = {
     ),
     "partition_by": (partitioned, {"int"}),
     "gap of a session": (
-        lambda s, make: s.key_by("k")
-        .window(ms.session(lambda row: make()))
-        .aggregate(n=ms.count(), uid="f"),
+        lambda s, make: (
+            s.key_by("k").window(ms.session(lambda row: make())).aggregate(n=ms.count(), uid="f")
+        ),
         {"int"},
     ),
     "ValueState.update": (stored(ms.ValueState("long"), lambda s, v: s.update(v)), NUMBER),
