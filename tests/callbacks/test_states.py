@@ -1,4 +1,4 @@
-"""States where they are not to be used: without a key, after the call, and under names of methods."""
+"""States used where they must not be: without a key, after the call, as methods."""
 
 from __future__ import annotations
 
