@@ -47,6 +47,7 @@ Not in the tree, because nobody gets them from a job:
   ``StateTypeError`` that names the operator.
 - ``DoesNotFitError`` (state/accumulating.py): its caller raises a ``StateTypeError`` that names the
   operator.
+- ``RemoteError``: the cause of a ``SourceError`` or ``SinkError`` that comes from a worker.
 - ``UnfitValueError`` (spark/processors/errors.py): what Spark raises where a value does not fit a
   state; the job ends with a ``UserFunctionError`` that names the operator.
 - ``TooLargeError`` (schema/sizes.py): its caller makes smaller batches.
@@ -67,6 +68,7 @@ from __future__ import annotations
 
 import asyncio
 import pickle
+from typing import Any
 
 RAISED = (Exception, asyncio.CancelledError, GeneratorExit, SystemExit)
 """What the machinery reports: operators may raise anything, and it is reported as theirs."""
@@ -83,16 +85,29 @@ class MainstayError(Exception):
     """Whether it lies with this process alone: another driver of the job may go on with it."""
 
 
+def words(error: BaseException) -> str:
+    """What an error says. That of another author may fail to say it."""
+    try:
+        return str(error)
+    except Exception as failure:
+        return f"(its __str__ raised {type(failure).__name__})"
+
+
+def named(error: BaseException) -> str:
+    """The class of an error, and what it says."""
+    return f"{type(error).__name__}: {words(error)}".removesuffix(": ")
+
+
 def retold(where: object, error: Exception) -> MainstayError:
     """An error with the place before it; whether a restart may heal it stays as it is."""
-    told = MainstayError(f"{where}: {error}")
+    told = MainstayError(f"{where}: {words(error)}")
     told.is_final = isinstance(error, MainstayError) and error.is_final
     return told
 
 
 def brief(error: BaseException) -> str:
     """What an error says in one line. Those of Mainstay need no name of a class before it."""
-    line = str(error).strip().partition("\n")[0]
+    line = words(error).strip().partition("\n")[0]
     if isinstance(error, MainstayError) and line:
         return line
     return f"{type(error).__name__}: {line}" if line else type(error).__name__
@@ -238,13 +253,36 @@ class SlotsError(SparkSetupError):
     is_final = False
 
 
-class SourceError(MainstayError):
+class RemoteError(Exception):
+    """What caused an error of another process. Its text is the traceback it had there."""
+
+    def __str__(self) -> str:
+        return f"\n{super().__str__()}".rstrip()
+
+
+class _ConnectorError(MainstayError):
+    """An error of a source or sink: of which operator it is, where that is known."""
+
+    uid: str = ""
+    subtask: int | None = None
+    """None where the driver called the connector, and not a worker."""
+    user_traceback: str = ""
+    """The frames of the connector's author; empty where only Mainstay's own code was called."""
+
+    def __setstate__(self, state: dict[str, Any] | None) -> None:
+        """It comes from another process, and what caused it has stayed there."""
+        super().__setstate__(state)
+        if self.user_traceback:
+            self.__cause__ = RemoteError(self.user_traceback)
+
+
+class SourceError(_ConnectorError):
     """A source cannot be planned or read."""
 
     is_final = True
 
 
-class SinkError(MainstayError):
+class SinkError(_ConnectorError):
     """A sink cannot be written or committed."""
 
     is_final = True

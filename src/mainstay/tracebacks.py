@@ -20,7 +20,7 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any
 
-from mainstay.errors import MainstayError
+from mainstay.errors import MainstayError, named, words
 
 _PACKAGE = str(Path(__file__).parent) + os.sep
 """Where this package lies: frames of a traceback from there are not the author's."""
@@ -44,6 +44,11 @@ def has_own_frames(error: BaseException) -> bool:
     return any(not _is_ours(frame) for frame in traceback.extract_tb(error.__traceback__))
 
 
+def has_own_frames_in_chain(error: BaseException) -> bool:
+    """The same of the error or any of its causes."""
+    return any(has_own_frames(link) for link in _chain(error))
+
+
 def own_traceback(error: BaseException) -> str:
     """The traceback without the frames of this package, and those of its causes likewise."""
     shown = traceback.TracebackException.from_exception(error)
@@ -59,7 +64,7 @@ def reportable(error: BaseException) -> Exception:
     """An exception that can be reported like any other, with the same words."""
     if isinstance(error, Exception):
         return error
-    wrapped = RuntimeError(f"{type(error).__name__}: {error}".removesuffix(": "))
+    wrapped = RuntimeError(named(error))
     wrapped.__cause__ = error
     return wrapped
 
@@ -123,19 +128,25 @@ def _is_ours(frame: traceback.FrameSummary) -> bool:
     return frame.filename.startswith(_NOT_THE_AUTHOR_S)
 
 
-def _trim(shown: traceback.TracebackException) -> None:
+def _trim(shown: traceback.TracebackException) -> bool:
+    """Leave out the frames of this package; whether any others are left, here or in its causes."""
     own = [frame for frame in shown.stack if not _is_ours(frame)]
+    inners = (shown.__cause__, shown.__context__, *(getattr(shown, "exceptions", None) or ()))
+    trimmed = [_trim(inner) for inner in inners if inner is not None]
+    has_own = bool(own) or any(trimmed)
     # Where all of it is ours, the frames are all there is to say.
-    shown.stack = traceback.StackSummary.from_list(own or list(shown.stack))
-    for inner in (shown.__cause__, shown.__context__, *(getattr(shown, "exceptions", None) or ())):
-        if inner is not None:
-            _trim(inner)
+    shown.stack = traceback.StackSummary.from_list(own if has_own else list(shown.stack))
+    return has_own
 
 
 def carry_traceback(error: BaseException) -> None:
     """Keep the whole traceback with an exception that is about to be sent to another process."""
-    with contextlib.suppress(AttributeError):  # some have no room for it
-        setattr(error, CARRIED, full_traceback(error))
+    set_on(error, CARRIED, full_traceback(error))
+
+
+def set_on(error: BaseException, name: str, value: Any) -> None:
+    """Set an attribute of an exception, also of one that lets nobody: a frozen dataclass."""
+    BaseException.__setattr__(error, name, value)
 
 
 def carried_traceback(error: BaseException) -> str:
@@ -152,26 +163,27 @@ def trim(error: BaseException) -> None:
     """
     chain = _chain(error)
     for link in chain:
-        link.__traceback__ = _without_ours(link.__traceback__)
+        link.with_traceback(_without_ours(link.__traceback__))
     for n, link in enumerate(chain[:-1]):
         if all(inner.__traceback__ is None and _says(link, inner) for inner in chain[n + 1 :]):
-            link.__cause__, link.__context__ = None, chain[n + 1]
-            link.__suppress_context__ = True
+            set_on(link, "__cause__", None)
+            set_on(link, "__context__", chain[n + 1])
+            set_on(link, "__suppress_context__", True)
             break
 
 
 def _says(error: BaseException, inner: BaseException) -> bool:
     """Whether an error has the words of another one, and the name of its class if it is foreign."""
-    text = str(error)
+    text = words(error)
     is_named = isinstance(inner, MainstayError) or type(inner).__name__ in text
-    return is_named and str(inner) in text
+    return is_named and words(inner) in text
 
 
 def drop_frames(error: BaseException) -> None:
     """Keep the text of an error's traceback, and nothing that its frames refer to."""
     carry_traceback(error)
     for link in _chain(error):
-        link.__traceback__ = None
+        link.with_traceback(None)
 
 
 def _chain(error: BaseException) -> list[BaseException]:

@@ -54,6 +54,18 @@ class Raising(Ledger):
         raise SystemExit(3)
 
 
+class FailingOnce(Ledger):
+    """Raises once there is a file."""
+
+    def __init__(self, flag: str) -> None:
+        self.flag = flag
+
+    def process(self, row: Any, ctx: Any) -> Any:
+        if os.path.exists(self.flag):
+            raise LookupError("there is a flag")
+        return super().process(row, ctx)
+
+
 class Closing(Ledger):
     """Leaves a file for every subtask that was closed."""
 
@@ -188,6 +200,26 @@ def test_the_reason_of_a_killed_worker_is_its_own_and_not_that_of_a_survivor(
         line,
     )
     ledger.check()
+
+
+def test_a_driver_that_is_held_up_hears_why_a_worker_failed_before_it_hears_that_it_did(
+    tmp_path: Path,
+) -> None:
+    flag, launcher = tmp_path / "flag", ProcessLauncher()
+    ledger = LedgerJob(tmp_path, count=10_000_000, function=FailingOnce(str(flag)))
+    job = ledger.start(launcher, max_failures=0)
+    await_attempt(job, 1, WORKERS)
+
+    def hold_up() -> None:
+        flag.touch()
+        await_until(
+            lambda: any(each.poll() is not None for each in launcher.processes[1]),
+            "a worker has given up waiting for an answer",
+        )
+
+    job.post(hold_up)
+    with pytest.raises(UserFunctionError, match="LookupError: there is a flag"):
+        job.wait(PATIENCE_S)
 
 
 def closed(folder: Path) -> int:

@@ -129,6 +129,12 @@ def check_process(
             f"{where} needs a {cls.__name__}, not {_name(function)}. {hint}"
             f"{plain if inspect.isroutine(function) else ''}"
         )
+    for name in (*methods, *(name for name in TIMER_HOOKS if hasattr(cls, name))):
+        if isinstance(declared := getattr(type(function), name, None), StateDeclaration):
+            raise GraphError(
+                f"{where}: {name} is a {type(declared).__name__}, in the place of the method "
+                f"{_definition(cls, name)}. Call the state another name."
+            )
     for name in methods:
         if getattr(type(function), name, None) is getattr(cls, name, None):
             raise GraphError(

@@ -33,7 +33,7 @@ class FoldRows(WindowProcess):
 
         def fold(before: Any, row: Any) -> Any:
             after = self.function(before, row)
-            with returned(after, ctx):
+            with returned(after, ctx, row):
                 return as_row(of_row.freeze(after))
 
         folded = reduce(fold, rows)

@@ -26,7 +26,7 @@ import pyarrow as pa
 from mainstay.connectors.bases.write_ahead import Delivery, WriteAheadSink
 from mainstay.connectors.formats.json_rows import json_rows
 from mainstay.connectors.formats.soundness import UNWRITABLE
-from mainstay.errors import GraphError, SinkError
+from mainstay.errors import GraphError, SinkError, named
 from mainstay.masking import masked, masked_url, secrets_of
 from mainstay.own_frames import made_with_own_frames
 from mainstay.quantities import seconds
@@ -118,7 +118,7 @@ class Webhook(WriteAheadSink):
             return text.encode()
         except UNWRITABLE as error:
             raise SinkError(
-                f"rows cannot be sent to {self.shown_url}: {type(error).__name__}: {error}. Give "
+                f"rows cannot be sent to {self.shown_url}: {named(error)}. Give "
                 "the sink rows that JSON has a spelling for."
             ) from error
 
@@ -137,7 +137,7 @@ class Webhook(WriteAheadSink):
             response = connection.getresponse()
             answer = response.read()
         except http.client.HTTPException as error:
-            raise UnavailableError(f"{self.shown_url}: {type(error).__name__}: {error}") from error
+            raise UnavailableError(f"{self.shown_url}: {named(error)}") from error
         if not 200 <= response.status < 300:
             raise self._refused(response, answer)
 

@@ -103,8 +103,9 @@ class _Call:
 async def _awaited(work: Callable[[], Any]) -> Any:
     try:
         return await work()
-    except (SystemExit, KeyboardInterrupt) as error:
-        # It would end the event loop, and with it the calls of all jobs.
+    except (SystemExit, KeyboardInterrupt, asyncio.CancelledError) as error:
+        # The first two would end the event loop, and with it the calls of all jobs. The future of a
+        # cancelled one knows neither the words nor the frames of what was raised.
         raise reportable(error) from error
 
 

@@ -16,6 +16,7 @@ from typing import NoReturn
 
 import zmq
 
+from mainstay.errors import named
 from mainstay.tracebacks import are_full
 from mainstay.transport.address import reach
 from mainstay.transport.hub import beat, identity, is_beat
@@ -69,7 +70,7 @@ class Lease(threading.Thread):
         try:
             self._beat()
         except Exception as error:
-            leave(f"its heartbeat failed: {type(error).__name__}: {error}")
+            leave(f"its heartbeat failed: {named(error)}")
 
     def _beat(self) -> None:
         # A context of its own: heartbeats do not wait behind the data of the links.

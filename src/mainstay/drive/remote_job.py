@@ -26,7 +26,7 @@ from mainstay.drive.remote_worker import Bootstrap, Wanted
 from mainstay.drive.scaling import Scaling
 from mainstay.drive.shipment import Shipment
 from mainstay.drive.wakeup import Wakeup
-from mainstay.errors import LinkError, ProtocolError, brief
+from mainstay.errors import LinkError, ProtocolError, brief, named
 from mainstay.ha.election import Election
 from mainstay.runtime.coordinator.silence import CutOff, Listening, LostHost, Silence
 from mainstay.runtime.coordinator.worker_numbers import files_by_worker
@@ -163,7 +163,7 @@ class RemoteJob(JobHandle):
         try:
             self._launcher.start(bootstrap, workers, ended)
         except Exception as error:
-            ended(f"its workers could not be started: {type(error).__name__}: {error}")
+            ended(f"its workers could not be started: {named(error)}")
 
     def _bootstrap(self, deployment: Deployment) -> Bootstrap:
         copies = self._options.snapshots.local_recovery.of_processes(self._storage)
@@ -199,6 +199,9 @@ class RemoteJob(JobHandle):
 
     def _ended(self, attempt: Attempt, reason: str) -> None:
         """The launcher has seen a process end, and knows why; its peers may know which."""
+        # It may have said why since the loop has last listened, which can be a while ago.
+        for message in self._hub.receive():
+            self._hear(message)
         hearsay, self._hearsay = self._hearsay, None
         gone = self._launcher.gone()
         if gone is not None:

@@ -33,7 +33,7 @@ from mainstay.drive.process import settled_process
 from mainstay.drive.shipment import unpacked
 from mainstay.drive.tee import end_lines, listening
 from mainstay.drive.wakeup import Wakeup
-from mainstay.errors import LinkError, SparkSetupError, UserFunctionError
+from mainstay.errors import LinkError, SparkSetupError, UserFunctionError, named
 from mainstay.runtime.deployment import Deployment
 from mainstay.runtime.messages import Attempt, ChannelId, Release, Released, WorkerFailed
 from mainstay.runtime.ports import COORDINATOR, Ports
@@ -362,9 +362,9 @@ def portable(error: Exception) -> Exception:
     try:
         pickle.loads(pickle.dumps(error))
     except Exception:
-        words = RuntimeError(f"{type(error).__name__}: {error}")
-        setattr(words, CARRIED, carried_traceback(error))
-        return words
+        told = RuntimeError(named(error))
+        setattr(told, CARRIED, carried_traceback(error))
+        return told
     return error
 
 

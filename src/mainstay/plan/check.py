@@ -8,7 +8,7 @@ from collections import Counter
 
 import cloudpickle
 
-from mainstay.errors import GraphError
+from mainstay.errors import GraphError, named
 from mainstay.plan.event_time import check_event_time, lateness_s, short_of_lateness
 from mainstay.plan.logical import LogicalGraph, LogicalOperator
 from mainstay.runtime.own_states import INCOMING, OUTGOING
@@ -144,7 +144,7 @@ def _check_shippable(operator: LogicalOperator) -> None:
     except Exception as error:
         raise GraphError(
             f"operator {operator.uid!r} ({operator.name}) cannot be sent to the workers: "
-            f"{type(error).__name__}: {error}. Open connections, files and locks in open(), not "
+            f"{named(error)}. Open connections, files and locks in open(), not "
             "in the function's constructor or closure."
         ) from error
 

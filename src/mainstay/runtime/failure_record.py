@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
 
-from mainstay.errors import UserFunctionError, brief
+from mainstay.errors import SinkError, SourceError, UserFunctionError, brief
 from mainstay.runtime.record_list import shown_time
 from mainstay.runtime.status import Failure
 from mainstay.snapshot.failures import GIVEN_UP, RESTARTED, StoredFailure
@@ -47,11 +47,12 @@ class FailureRecord(StoredFailure):
 
     def _in_code_of(self, error: Exception) -> FailureRecord:
         """With the place, where code of the job's author has raised it."""
-        if not isinstance(error, UserFunctionError):
+        if not isinstance(error, UserFunctionError | SourceError | SinkError) or not error.uid:
             return self
+        summary = error.summary if isinstance(error, UserFunctionError) else self.cause
         return replace(
             self,
-            cause=error.summary[:MOST_CAUSE],
+            cause=summary[:MOST_CAUSE],
             traceback=error.user_traceback[-MOST_TRACEBACK:],
             operator=error.uid,
             subtask=error.subtask,
@@ -65,7 +66,8 @@ class FailureRecord(StoredFailure):
     def where(self) -> str:
         """What has failed in the attempt; empty where it is not known."""
         if self.operator:
-            return f"operator {self.operator!r}, subtask {self.subtask}"
+            subtask = "" if self.subtask is None else f", subtask {self.subtask}"
+            return f"operator {self.operator!r}{subtask}"
         return "" if self.worker is None else f"worker {self.worker}"
 
     @property

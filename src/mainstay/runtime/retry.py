@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import errno
 
-from mainstay.errors import MainstayError, SnapshotStorageError
+from mainstay.errors import MainstayError, SnapshotStorageError, named
 from mainstay.runtime.status import Problem
 
 RETRY_S = 0.5
@@ -88,5 +88,5 @@ class Retry:
         """What is wrong: it has failed, or there was no answer for long; None if nothing is."""
         if self.since is None or (self.error is None and now - self.since < SLOW_S):
             return None
-        error = "" if self.error is None else f"{type(self.error).__name__}: {self.error}"
+        error = "" if self.error is None else named(self.error)
         return Problem(subject, what, error, now - self.since)

@@ -40,7 +40,10 @@ def columns_of(rows: Sequence[Any], names: tuple[str, ...], place: str) -> Seque
 
 def shown(value: Any) -> str:
     """The value as an error message shows it: its repr, cut if it is long."""
-    text = repr(value)
+    try:
+        text = repr(value)
+    except Exception as error:  # what cannot even be shown must not hide what is wrong with it
+        text = f"<{type(value).__name__}, whose __repr__ raised {type(error).__name__}>"
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from mainstay.errors import RestoreError
+from mainstay.errors import RestoreError, named
 from mainstay.schema.transpose import shown
 from mainstay.snapshot.statefile import StateTable
 from mainstay.state.evolution import compare_keys, convert
@@ -83,7 +83,7 @@ class KeyMigration:
         except Exception as error:
             raise RestoreError(
                 f"operator {self.uid!r}: the migration of the key {shown(old)} failed: "
-                f"{type(error).__name__}: {error}. Correct the function; the snapshot is as it was."
+                f"{named(error)}. Correct the function; the snapshot is as it was."
             ) from error
 
     def _check_distinct(self, old: list[Any], new: dict[Any, Any], keep: Any) -> None:

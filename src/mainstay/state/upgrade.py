@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from mainstay.errors import RestoreError
+from mainstay.errors import RestoreError, named
 from mainstay.schema.transpose import shown
 from mainstay.snapshot.manifest import StateSchema
 from mainstay.snapshot.statefile import StateTable
@@ -118,7 +118,7 @@ class StateUpgrade:
         except Exception as error:
             raise RestoreError(
                 f"state {self.info.name!r}: the migration of {shown(old)} failed: "
-                f"{type(error).__name__}: {error}. Correct the function; the snapshot is as it was."
+                f"{named(error)}. Correct the function; the snapshot is as it was."
             ) from error
 
 

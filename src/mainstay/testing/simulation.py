@@ -25,7 +25,7 @@ from typing import Any
 
 import cloudpickle
 
-from mainstay.errors import RAISED, FencedError
+from mainstay.errors import RAISED, FencedError, named
 from mainstay.runtime.coordinator.coordinator import Coordinator
 from mainstay.runtime.coordinator.epochs import EpochRecord
 from mainstay.runtime.coordinator.succession import Succession
@@ -417,7 +417,7 @@ class Simulation:
             self._fail(process, reportable(error))
 
     def _fail(self, process: Process, error: Exception) -> None:
-        self._note(f"worker {process.address} failed: {error!r}")
+        self._note(f"worker {process.address} failed: {named(error)}")
         self.failures.append(error)
         failed = WorkerFailed(Attempt(process.address[0]), process.address[1], error)
         self._ports(process).send(COORDINATOR, failed)

@@ -15,7 +15,7 @@ from typing import Any
 import cloudpickle
 import pyarrow as pa
 
-from mainstay.errors import ProtocolError
+from mainstay.errors import ProtocolError, named
 from mainstay.runtime.messages import (
     Attempt,
     ChannelId,
@@ -75,8 +75,7 @@ def decode(frames: Sequence[Any], schema_of: SchemaOf) -> Any:
     except Exception as error:
         sizes = [len(frame) for frame in frames]
         raise ProtocolError(
-            f"a message with frames of {sizes} bytes cannot be read: "
-            f"{type(error).__name__}: {error}"
+            f"a message with frames of {sizes} bytes cannot be read: {named(error)}"
         ) from error
 
 

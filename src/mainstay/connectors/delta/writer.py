@@ -27,7 +27,7 @@ from mainstay.connectors.delta.files import (
 )
 from mainstay.connectors.files.hive_partitions import HivePartitions, values_of
 from mainstay.connectors.formats.soundness import UNWRITABLE
-from mainstay.errors import SinkError
+from mainstay.errors import SinkError, named
 from mainstay.runtime.connector import SinkContext, SinkWriter
 from mainstay.snapshot.storage import Storage
 
@@ -145,7 +145,7 @@ def _encoded(table: pa.Table, name: str) -> tuple[memoryview, str]:
         stats = _stats(table)
     except UNWRITABLE as error:
         raise SinkError(
-            f"rows cannot be written to {name!r}: {type(error).__name__}: {error}. Give the sink a "
+            f"rows cannot be written to {name!r}: {named(error)}. Give the sink a "
             "schema that Parquet has types for."
         ) from error
     return buffer.getbuffer(), stats

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from mainstay.connectors.files.part_formats import Encoder, PartFormat
 from mainstay.connectors.formats.soundness import UNWRITABLE
-from mainstay.errors import SinkError
+from mainstay.errors import SinkError, named
 
 ROW_GROUP_ROWS = 1 << 16
 ROW_GROUP_BYTES = 16 << 20
@@ -128,7 +128,7 @@ class OpenPart:
             encode(self._encoder)
         except UNWRITABLE as error:
             raise SinkError(
-                f"rows cannot be written to {self._name!r}: {type(error).__name__}: {error}. Give "
+                f"rows cannot be written to {self._name!r}: {named(error)}. Give "
                 f"the sink rows and a schema that {self._format.name} has types and values for."
             ) from error
 

@@ -36,7 +36,7 @@ from mainstay.connectors.kafka.client import (
     partitions_of,
 )
 from mainstay.connectors.kafka.ledger import page_name
-from mainstay.errors import GraphError, SinkError
+from mainstay.errors import GraphError, SinkError, named
 from mainstay.own_frames import made_with_own_frames
 from mainstay.runtime.connector import SinkContext, SinkWriter
 
@@ -131,7 +131,7 @@ class KafkaSink(WriteAheadSink):
                 records += zip(keys, values, strict=True)
         except UNWRITABLE as error:
             raise SinkError(
-                f"rows cannot be written to topic {self.topic!r}: {type(error).__name__}: {error}. "
+                f"rows cannot be written to topic {self.topic!r}: {named(error)}. "
                 f"Give the sink rows that {type(self.value).__name__}() has a spelling for."
             ) from error
         return records

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+from mainstay.errors import words
 from mainstay.runtime.coordinator.claims import Claims
 from mainstay.runtime.coordinator.closing import CLOSING_S, Closing, Ending, How
 from mainstay.runtime.coordinator.epoch_history import EpochHistory
@@ -284,7 +285,7 @@ class RunningAttempt:
     def _fail(self, error: Exception, worker: int | None = None) -> None:
         if self.is_over:
             return
-        self.end(str(error))
+        self.end(words(error))
         self._owner.ended(Ending(How.FAILED, error, worker=worker))
 
     def end(self, reason: str) -> None:

@@ -23,7 +23,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from mainstay.errors import FencedError, JobFailedError
+from mainstay.errors import FencedError, JobFailedError, words
 from mainstay.runtime.coordinator.chronicle import Chronicle
 from mainstay.runtime.coordinator.claims import Claims
 from mainstay.runtime.coordinator.closing import Ending, How
@@ -157,7 +157,7 @@ class Coordinator:
 
     def fail(self, error: Exception) -> None:
         """End the job on account of something outside its attempts."""
-        if self._stop(str(error)):
+        if self._stop(words(error)):
             self._fail_job(error, "it is outside what an attempt could mend")
 
     def depose(self) -> None:
@@ -280,7 +280,7 @@ class Coordinator:
             case Ending(How.HALTED):
                 self._halted()
             case Ending(How.FAILED, Exception() as error):
-                self.execution.give_back(str(error))
+                self.execution.give_back(words(error))
                 falls_back = self._starting.falls_back(error, self.attempts[-1].restored_from)
                 self._try_again(error, may_heal=falls_back or None, worker=ending.worker)
 

@@ -18,6 +18,7 @@ from typing import Any
 
 from mainstay.errors import MainstayError, SinkError
 from mainstay.runtime.connector import Sink, SinkRecovery
+from mainstay.runtime.connector_errors import of_connector
 from mainstay.runtime.messages import Attempt, Epoch, SinkCommitted
 from mainstay.runtime.own_states import HANDLES
 from mainstay.runtime.ports import Ports
@@ -100,12 +101,15 @@ class GlobalCommits:
         queue.is_busy = True
         queue.retry.began(self._ports.clock.monotonic())
         due, sink, attempt = queue.waiting[0], queue.sink, self._attempt
+        doing = "committed"
 
         def work() -> None:
+            nonlocal doing
             # All of it in one act: a part of it would show a cut that never was.
             if due.handles:
                 sink.commit_epoch(due.epoch, due.handles)
             if due.recovery is not None:
+                doing = "recovered"
                 sink.recover(due.recovery)
 
         def done(_: Any) -> None:
@@ -120,7 +124,7 @@ class GlobalCommits:
             queue.is_busy = False
             queue.retry.failed(self._ports.clock.monotonic(), error)
             if not may_heal(error):
-                self._failed(_named(error, uid))
+                self._failed(_named(error, uid, doing))
 
         self._ports.background.submit(work, done, failed)
 
@@ -158,10 +162,10 @@ def handles_of(manifest: Manifest, uid: str) -> list[bytes]:
     return [handle for epoch in sorted(groups) for handle in groups[epoch]]
 
 
-def _named(error: Exception, uid: str) -> Exception:
+def _named(error: Exception, uid: str, doing: str) -> Exception:
     """A connector's own error says what it is of; any other does not."""
     if isinstance(error, MainstayError):
         return error
-    broken = SinkError(f"sink {uid!r} cannot be committed: {type(error).__name__}: {error}")
-    broken.__cause__ = error
+    broken = of_connector(SinkError, f"sink {uid!r} cannot be {doing}", error, uid)
+    broken.is_final = True
     return broken

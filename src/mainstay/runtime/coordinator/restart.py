@@ -11,6 +11,7 @@ from mainstay.errors import (
     RestoreError,
     SourceError,
     UserFunctionError,
+    named,
 )
 from mainstay.runtime.coordinator.claims import Claims
 from mainstay.runtime.options import RestartOptions
@@ -169,7 +170,7 @@ def error_of_job(job: str, error: Exception) -> Exception:
     """What a job has failed with, for people: an error that names the job."""
     if isinstance(error, _SHOWN_AS_IT_IS):
         return error
-    name = f"{type(error).__name__}: {error}".removesuffix(": ")
+    name = named(error)
     failed = JobFailedError(f"job {job!r} failed: {name}")
     failed.__cause__ = failed.original = error
     return failed

@@ -14,6 +14,7 @@ from typing import Any
 
 from mainstay.errors import MainstayError, RestoreError, SourceError
 from mainstay.runtime.connector import UNAVAILABLE, Json, Source, Split
+from mainstay.runtime.connector_errors import of_connector
 from mainstay.runtime.coordinator.splits import SplitBook, seen_in, unfinished_splits
 from mainstay.runtime.messages import AssignSplits, Attempt
 from mainstay.runtime.own_states import SPLITS
@@ -179,11 +180,15 @@ def refused(uid: str, error: Exception) -> MainstayError:
     """
     if isinstance(error, RestoreError):
         return RestoreError(f"source {uid!r}: {error}")
-    name = "" if isinstance(error, MainstayError) else f"{type(error).__name__}: "
-    unplanned = SourceError(f"source {uid!r} cannot be planned: {name}{error}")
-    if has_own_frames(error):
-        unplanned.__cause__ = error  # the author's own code is at fault, and shows where
-    unplanned.is_final = isinstance(error, MainstayError) and error.is_final
+    what = f"source {uid!r} cannot be planned"
+    if isinstance(error, MainstayError):
+        unplanned = SourceError(f"{what}: {error}")
+        unplanned.is_final = error.is_final
+        unplanned.uid = uid
+        if has_own_frames(error):
+            unplanned.__cause__ = error  # the author's own code is at fault, and shows where
+    else:
+        unplanned = of_connector(SourceError, what, error, uid)
     unplanned.is_final_at_start = True
     return unplanned
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 from mainstay.errors import MainstayError, SchemaError
 from mainstay.runtime.operators.base import Operator, OperatorContext, user_error
 from mainstay.runtime.operators.fitting import of_schema
+from mainstay.runtime.operators.taken import Taking
 from mainstay.runtime.side_output import sides_of
 from mainstay.runtime.spec import SideSpec
 from mainstay.schema import format_schema, rows_to_batches
@@ -56,12 +57,13 @@ class Aside:
 class SideHandle:
     """One side output of a function, in the place of its declaration."""
 
-    __slots__ = ("_aside", "_batches", "_context", "_rows", "_schema", "name")
+    __slots__ = ("_aside", "_batches", "_context", "_rows", "_schema", "_taking", "name")
 
     def __init__(self, aside: Aside, context: OperatorContext, side: SideSpec) -> None:
         self._aside = aside
         self._context = context
         self._schema = side.schema
+        self._taking = Taking.of(side.schema)
         self.name = side.name
         self._rows: list[Any] = []
         self._batches: list[pa.RecordBatch] = []
@@ -71,11 +73,11 @@ class SideHandle:
 
     def emit(self, row: Any) -> None:
         self._check_open()
-        self._rows.append(row)
+        self._rows.append(self._taking.take(row))
 
     def emit_many(self, rows: Iterable[Any]) -> None:
         self._check_open()
-        self._rows.extend(rows)
+        self._rows += [self._taking.take(row) for row in rows]
 
     def emit_batch(self, batch: pa.RecordBatch) -> None:
         self._check_open()

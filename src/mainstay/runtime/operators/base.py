@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from mainstay.errors import MainstayError, SchemaError, UserFunctionError
+from mainstay.errors import MainstayError, SchemaError, UserFunctionError, named
 from mainstay.runtime.deferred import Late
 from mainstay.runtime.messages import Epoch, TimeMark
 from mainstay.runtime.ports import Background, Calls, Clock, one_thread
@@ -231,7 +231,7 @@ def user_error(
         return error
     if isinstance(error, MainstayError) and not has_own_frames(error):
         return _placed(error, function, may_list)
-    summary = f"{type(error).__name__}: {error}".removesuffix(": ") + meant_of_ctx(error)
+    summary = named(error) + meant_of_ctx(error)
     text = own_traceback(error)
     raised = UserFunctionError(context.uid, context.subtask, summary, text, hook)
     raised.original = error

@@ -9,7 +9,7 @@ that came before a watermark is emitted after it.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import takewhile
@@ -22,12 +22,17 @@ from mainstay.runtime.call_options import CallOptions
 from mainstay.runtime.messages import Epoch, TimeMark
 from mainstay.runtime.operators.base import Operator, OperatorContext, user_error
 from mainstay.runtime.operators.rows import ROW_FUNCTION_ROWS
+from mainstay.runtime.operators.taken import Taking, copied
 from mainstay.runtime.own_states import CALLS
 from mainstay.schema import batch_to_rows, row_class, rows_to_batches
 from mainstay.schema.transpose import shown
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 5.0
 """Between a call that has failed and the next for the same row."""
+
+
+async def _awaited(answer: Awaitable[Any], take: Callable[[Any], Any]) -> Any:
+    return take(await answer)
 
 
 @dataclass(slots=True, eq=False)
@@ -58,6 +63,8 @@ class CallRows(Operator):
         self._options = options
         self._row = row_class(input_schema)
         self._schema = output_schema
+        self._taking = Taking.of(output_schema)
+        self._is_nested = Taking.of(input_schema).as_is is None
         self.max_slice_rows = min(options.capacity, ROW_FUNCTION_ROWS)
         self._in_flight: dict[int, Call] = {}
         """What was taken and not emitted, in the order of the input."""
@@ -103,16 +110,26 @@ class CallRows(Operator):
     def _begin(self, call: Call) -> None:
         self._again.pop(call, None)
         call.give_up = self._calls.call(
-            partial(self._function, call.row),
+            partial(self._called, call.row),
             partial(self._done, call),
             partial(self._failed, call),
             is_async=self._options.is_async,
         )
 
+    def _called(self, row: Any) -> Any:
+        """Call the function, on whatever thread. What it gives may change before it is heard of.
+
+        The row is part of snapshots, and is called for again after a failure: it gets a copy.
+        """
+        row = copied(row) if self._is_nested else row
+        if self._options.is_async:
+            return _awaited(self._function(row), self._taking.take)
+        return self._taking.take(self._function(row))
+
     def _done(self, call: Call, result: Any) -> None:
         if call.is_done:
             return
-        call.is_done, call.result = True, result
+        call.is_done, call.result = True, self._taking.take(result)
         del self._running[call]
         self._again.pop(call, None)
         self._done_numbers.append(call.number)

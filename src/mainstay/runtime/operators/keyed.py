@@ -27,6 +27,7 @@ from mainstay.runtime.operators.rows import (
     notify_function,
     open_function,
 )
+from mainstay.runtime.operators.taken import Taking
 from mainstay.runtime.row_context import ProcessContext
 from mainstay.runtime.spec import KeySpec
 from mainstay.schema import columns_to_rows, row_class, rows_to_batches, values_of
@@ -74,6 +75,7 @@ class KeyedFunction(Operator):
     def __init__(self, function: Any, output_schema: pa.Schema) -> None:
         self._function = function
         self._schema = output_schema
+        self._taking = Taking.of(output_schema)
 
     def open(self, context: OperatorContext) -> None:
         super().open(context)
@@ -96,7 +98,7 @@ class KeyedFunction(Operator):
     def called(self, method: Any, keys: Iterable[Any], rows: Iterable[Any]) -> list[Any]:
         """What a method of the function gives for rows; it may emit into side outputs."""
         with self._aside:
-            return run_rows(method, self._ctx, keys, self.pieces(rows))
+            return run_rows(method, self._ctx, keys, self.pieces(rows), self._taking)
 
     def emit_rows(self, rows: list[Any], function: Any) -> None:
         """Emit what the function gave, and what it has put into its side outputs."""
@@ -149,28 +151,28 @@ class KeyedRows(KeyedFunction):
 
 
 def run_rows(
-    method: Any, ctx: ProcessContext, keys: Iterable[Any], rows: Iterable[Any]
+    method: Any, ctx: ProcessContext, keys: Iterable[Any], rows: Iterable[Any], taking: Taking
 ) -> list[Any]:
     """Call a method for each row with its key in place, and gather what it gives.
 
     There may be fewer rows than keys: their operator is to stop early.
     """
     out: list[Any] = []
+    append, as_is, take = out.append, taking.as_is, taking.take
     if inspect.isgeneratorfunction(method):
-        extend = out.extend
         for key, row in zip(keys, rows, strict=False):
             ctx.key = ctx.current_key = key
-            extend(method(row, ctx))
+            for given in method(row, ctx):
+                append(given if given.__class__ is as_is else take(given))
         ctx.check_key(method)
         return out
-    append = out.append
     for key, row in zip(keys, rows, strict=False):
         ctx.key = ctx.current_key = key
         result = method(row, ctx)
-        if result.__class__ is tuple:
+        if result.__class__ is as_is:
             append(result)
         elif result is not None:
-            collect(result, out)
+            collect(result, out, taking)
     ctx.check_key(method)
     return out
 
@@ -225,7 +227,7 @@ class KeyedBatches(KeyedFunction):
             with self._aside:
                 result = method(*arguments, self._ctx)
                 if not isinstance(result, pa.RecordBatch):
-                    collect(result, out)
+                    collect(result, out, self._taking)
             if isinstance(result, pa.RecordBatch):
                 result = fitted(result, self._schema, self.context.uid)
         except BaseException as error:

@@ -18,6 +18,7 @@ from mainstay.runtime.operators.base import (
     user_error,
 )
 from mainstay.runtime.operators.fitting import of_schema
+from mainstay.runtime.operators.taken import Taking
 from mainstay.schema import batch_to_rows, row_class, rows_to_batch, rows_to_batches
 
 ROW_FUNCTION_ROWS = 2048
@@ -34,6 +35,7 @@ class RowOperator(Operator):
         self._function = function
         self._row = row_class(input_schema)
         self._schema = output_schema
+        self._taking = Taking.of(output_schema)
 
     def process(self, batch: pa.RecordBatch, port: int) -> None:
         try:
@@ -64,9 +66,9 @@ class MapRows(RowOperator):
     may_list = False
 
     def results(self, rows: Iterable[Any]) -> list[Any]:
-        function = self._function
+        function, as_is, take = self._function, self._taking.as_is, self._taking.take
         # Not map(), which takes a StopIteration of the function for the end of the rows.
-        return [function(row) for row in rows]
+        return [made if (made := function(row)).__class__ is as_is else take(made) for row in rows]
 
 
 class FlatMapRows(RowOperator):
@@ -76,7 +78,7 @@ class FlatMapRows(RowOperator):
         function = self._function
         out: list[Any] = []
         for row in rows:
-            collect(function(row), out)
+            collect(function(row), out, self._taking)
         return out
 
 
@@ -101,7 +103,7 @@ class ProcessRows(RowOperator):
         process, ctx = self._function.process, self.context.row_context
         with self._aside:
             for row in rows:
-                collect(process(row, ctx), out)
+                collect(process(row, ctx), out, self._taking)
         return out
 
     def before_marker(self, epoch: Epoch) -> None:
@@ -180,18 +182,20 @@ class AddKey(Operator):
         )
 
 
-def collect(result: Any, out: list[Any]) -> None:
+def collect(result: Any, out: list[Any], taking: Taking) -> None:
     """Add what a function returned: a row, several rows, or nothing.
 
     At once, because an iterator may look at the key of the current row.
     """
-    kind = type(result)
-    if kind is tuple:
+    kind, as_is, take = type(result), taking.as_is, taking.take
+    if kind is as_is:
         out.append(result)
     elif kind is list or kind is GeneratorType or isinstance(result, Iterator | list):
-        out.extend(result)
+        append = out.append
+        for row in result:
+            append(row if row.__class__ is as_is else take(row))
     elif result is not None:
-        out.append(result)
+        out.append(take(result))
 
 
 def fitted(result: Any, schema: pa.Schema, uid: str) -> pa.RecordBatch:

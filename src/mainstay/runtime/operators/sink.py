@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from mainstay.errors import MainstayError, SinkError
 from mainstay.runtime.connector import Sink, SinkContext
+from mainstay.runtime.connector_errors import of_connector
 from mainstay.runtime.deferred import Late, Units
 from mainstay.runtime.messages import Epoch
 from mainstay.runtime.operators.backlog import Backlog
@@ -221,20 +222,19 @@ class SinkOperator(Operator):
         pass_on_interrupt(error)
         if isinstance(error, MainstayError):
             return error
-        broken = SinkError(
-            f"sink {self.context.uid!r}, subtask {self.context.subtask} cannot be {verb}: "
-            f"{type(error).__name__}: {error}"
-        )
-        broken.__cause__ = error  # its frames show where the sink's author has to look
-        # The sink itself does not say that it is of no use to try again.
-        broken.is_final = False
-        return broken
+        uid, subtask = self.context.uid, self.context.subtask
+        what = f"sink {uid!r}, subtask {subtask} cannot be {verb}"
+        return of_connector(SinkError, what, error, uid, subtask)
 
     def release(self) -> None:
         # A worker may end before it was opened.
         writer = getattr(self, "_writer", None)
-        if writer is not None:
+        if writer is None:
+            return
+        try:
             writer.close()
+        except BaseException as error:
+            raise self._broken("closed", error) from error
 
 
 def _units_of(prepared: list[Prepared]) -> list[tuple[int, bytes]]:

@@ -7,8 +7,7 @@ the epoch would have its rows and not what they have changed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from typing import Any
 
 from mainstay.errors import MainstayError
@@ -32,14 +31,16 @@ class SinkStates:
         # Not by assignment, which a declaration refuses.
         vars(sink).update({name: SinkList(context.lists[name], self) for name in names})
 
-    @contextmanager
-    def in_call(self) -> Iterator[None]:
-        """The loop calls the sink or its writer."""
+    def in_call(self) -> SinkStates:
+        """Within this, the loop calls the sink or its writer."""
+        return self
+
+    # No generator, which sets an attribute on the error that it lets through: some refuse that.
+    def __enter__(self) -> None:
         self._is_called = True
-        try:
-            yield
-        finally:
-            self._is_called = False
+
+    def __exit__(self, *_: object) -> None:
+        self._is_called = False
 
     def check(self, state: str) -> None:
         """Refuse a use outside such calls."""

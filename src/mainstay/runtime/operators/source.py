@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from mainstay.errors import MainstayError, SourceError
 from mainstay.runtime.connector import UNAVAILABLE, Polled, Source, Split, SplitReader
+from mainstay.runtime.connector_errors import of_connector
 from mainstay.runtime.messages import Epoch, TimeMark
 from mainstay.runtime.operators.base import Operator, OperatorContext
 from mainstay.runtime.operators.told import ToldTime
@@ -352,18 +353,16 @@ class SourceOperator(Operator):
         reading.waited(now)
         reading.take_poll(polled, now)
 
-    def _broken(self, reading: ReadingSplit, error: BaseException) -> Exception:
+    def _broken(self, reading: ReadingSplit, error: BaseException, verb: str = "read") -> Exception:
         pass_on_interrupt(error)
         if isinstance(error, MainstayError):
             return error
-        broken = SourceError(
-            f"source {self.context.uid!r}, subtask {self.context.subtask}: split "
-            f"{reading.split.id!r} cannot be read at offset {reading.offset!r}: "
-            f"{type(error).__name__}: {error}"
+        uid, subtask = self.context.uid, self.context.subtask
+        what = (
+            f"source {uid!r}, subtask {subtask}: split {reading.split.id!r} cannot be {verb} at "
+            f"offset {reading.offset!r}"
         )
-        # The source itself does not say that it is of no use to try again.
-        broken.is_final = False
-        return broken
+        return of_connector(SourceError, what, error, uid, subtask)
 
     def _retire_or_rotate(self, reading: ReadingSplit) -> None:
         """Close an exhausted split; otherwise it is another one's turn."""
@@ -382,8 +381,12 @@ class SourceOperator(Operator):
         reader, reading.reader = reading.reader, None
         if reader is not None:
             self._skipped += reader.skipped
-            with suppress(*UNAVAILABLE):  # it may be what is out of reach
+            try:
                 reader.close()
+            except UNAVAILABLE:
+                return  # it may be what is out of reach
+            except BaseException as error:
+                raise self._broken(reading, error, "closed") from error
 
     def before_marker(self, epoch: Epoch) -> None:
         self._state.update([reading.to_unit() for reading in (*self._splits, *self._kept)])
@@ -391,9 +394,10 @@ class SourceOperator(Operator):
             self._told.store(self._time.kept(bool(self._splits)))
 
     def release(self) -> None:
-        for reading in self._splits:
-            if reading.polling:
-                # The reader is in use by another thread.
-                reading.is_over = True
-            else:
-                self._close(reading)
+        with ExitStack() as closing:  # one that fails keeps none of the others from being closed
+            for reading in self._splits:
+                if reading.polling:
+                    # The reader is in use by another thread.
+                    reading.is_over = True
+                else:
+                    closing.callback(self._close, reading)

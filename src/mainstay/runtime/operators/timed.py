@@ -139,7 +139,7 @@ class _TimedRows(TimedFunction):
             with self._aside:
                 for key, at in self._polled(due, until_us):
                     self._ctx.key = self._ctx.current_key = key
-                    collect(method(moment(at), self._ctx), out)
+                    collect(method(moment(at), self._ctx), out, self._taking)
             self._ctx.check_key(method)
         except BaseException as error:
             raise user_error(self.context, error, "on_timer") from error

@@ -17,6 +17,7 @@ import pyarrow as pa
 from mainstay.runtime.messages import Epoch
 from mainstay.runtime.operators.base import Emit, OperatorContext, user_error
 from mainstay.runtime.operators.rows import close_function, collect, notify_function
+from mainstay.runtime.operators.taken import Taking
 from mainstay.schema import batch_to_rows, row_class, rows_to_batches
 from mainstay.state.values import ValueType
 
@@ -85,14 +86,15 @@ class CallFunction:
         except BaseException as error:
             raise user_error(context, error, "open") from error
         rows = self.taken.field(ROWS).type.value_type
-        made = row_class(pa.schema(list(rows)))
+        made, taking = row_class(pa.schema(list(rows))), Taking.of(self.schema)
 
         def emit(batch: pa.RecordBatch) -> None:
             found: list[Any] = []
             try:
                 for key, window, some in self._windows(batch, made):
                     context.row_context.key = context.row_context.current_key = key
-                    collect(self.function.process(some, window, context.row_context), found)
+                    given = self.function.process(some, window, context.row_context)
+                    collect(given, found, taking)
                 where = f"operator {context.uid!r}"
                 batches = list(rows_to_batches(found, self.schema, where)) if found else []
             except BaseException as error:

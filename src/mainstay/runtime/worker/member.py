@@ -272,14 +272,18 @@ class Member:
 
     def close(self) -> None:
         """The job ends in good order."""
-        self.operator.close()
-        if self.keyed is not None:
-            self.keyed.backend.end()
+        try:
+            self.operator.close()
+        finally:
+            if self.keyed is not None:
+                self.keyed.backend.end()
 
     def release(self) -> None:
         """Give back what is held."""
-        self.operator.release()
-        if self.expiry is not None:
-            self.expiry.stop()
-        if self.keyed is not None:
-            self.keyed.backend.close()
+        try:
+            self.operator.release()
+        finally:
+            if self.expiry is not None:
+                self.expiry.stop()
+            if self.keyed is not None:
+                self.keyed.backend.close()

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
-from mainstay.errors import RAISED
 from mainstay.runtime.messages import ChannelId, Epoch, Marker, StateReads, TaskMetrics
 from mainstay.runtime.operators.base import Operator
 from mainstay.runtime.ports import Ports
@@ -24,7 +23,7 @@ from mainstay.runtime.worker.operator_chain import OperatorChain
 from mainstay.runtime.worker.reports import TaskReports
 from mainstay.runtime.worker.shared_files import SharedFiles
 from mainstay.state.subtask import KeyedSubtask
-from mainstay.tracebacks import reportable
+from mainstay.tracebacks import pass_on_interrupt, reportable
 
 _IS_BEHIND = Operator.is_behind
 SLOW_SLICE_S = 0.02
@@ -303,7 +302,8 @@ class Task:
         for act in (*acts, *(member.release for member in self.members)):
             try:
                 act()
-            except RAISED as error:
+            except BaseException as error:
+                pass_on_interrupt(error)
                 raised.append(reportable(error))
         return raised
 

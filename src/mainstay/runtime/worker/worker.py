@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from mainstay.errors import MainstayError, SinkError, SourceError, named
 from mainstay.runtime.deployment import Deployment, RestoredState
 from mainstay.runtime.messages import (
     AbortEpoch,
@@ -43,6 +44,13 @@ from mainstay.state.subtask import Restored
 def _nothing() -> bool:
     """Nobody is heard between tasks."""
     return False
+
+
+def _told(error: Exception) -> str:
+    """An error of closing as it is shown, with its frames where it does not say them itself."""
+    frames = error.user_traceback if isinstance(error, SourceError | SinkError) else ""
+    text = str(error) if isinstance(error, MainstayError) else named(error)
+    return f"{text}\n{frames}".rstrip()
 
 
 class Worker:
@@ -261,7 +269,7 @@ class Worker:
         in_good_order = in_good_order and self._is_ready
         raised = [e for task in self.tasks for e in task.close(in_good_order=in_good_order)]
         if in_good_order:
-            trouble = "\n".join(str(error) for error in raised)
+            trouble = "\n".join(_told(error) for error in raised)
             self._ports.send(COORDINATOR, Released(self.attempt, self.number, trouble))
 
     def check_invariants(self) -> None:

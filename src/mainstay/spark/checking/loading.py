@@ -18,7 +18,7 @@ from typing import Any
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from mainstay.errors import GraphError
+from mainstay.errors import GraphError, named
 
 
 class _SessionAskedForError(Exception):
@@ -70,7 +70,7 @@ def _run(statement: ast.stmt, module: ModuleType, path: Path, *, may_lack: bool)
             return False
         raise GraphError(
             f"{path}, line {statement.lineno}, fails when the file is imported: "
-            f"{type(error).__name__}: {error}. Put what needs its surroundings under "
+            f"{named(error)}. Put what needs its surroundings under "
             'if __name__ == "__main__":.'
         ) from error
     return True

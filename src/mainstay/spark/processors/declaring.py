@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import StructType
 
-from mainstay.errors import GraphError, SchemaError
+from mainstay.errors import GraphError, SchemaError, named
 from mainstay.runtime.own_states import ChannelStates, HeldStates, TimeStates
 from mainstay.schema import parse_type, to_schema
 from mainstay.spark.processors import time_modes
@@ -206,7 +206,7 @@ def declared_by(processor: StatefulProcessor, time_mode: str, where: str) -> Dec
     except Exception as error:
         raise GraphError(
             f"{where}: the processor {name} cannot be pickled, so it cannot be sent to a worker: "
-            f"{type(error).__name__}: {error}. Open connections and the like in init()."
+            f"{named(error)}. Open connections and the like in init()."
         ) from error
     try:
         copy.init(handle)
@@ -216,7 +216,7 @@ def declared_by(processor: StatefulProcessor, time_mode: str, where: str) -> Dec
     except BaseException as error:  # a sys.exit() in init() must not end the program unseen
         raise GraphError(
             f"{where}: init() of {name} failed while the graph was built, where it is run once to "
-            f"see which states it declares: {type(error).__name__}: {error}\n"
+            f"see which states it declares: {named(error)}\n"
             f"{place_of(type(processor).init)}"
         ) from error
     return handle.declared()

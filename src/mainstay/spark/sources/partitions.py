@@ -16,7 +16,7 @@ from typing import Any
 import cloudpickle
 import pyarrow as pa
 
-from mainstay.errors import SourceError
+from mainstay.errors import SourceError, named
 from mainstay.runtime.connector import UNAVAILABLE, Json, Polled, SplitReader
 
 Opened = Callable[[], Iterator[pa.RecordBatch]]
@@ -38,7 +38,7 @@ def unpacked(data: Json, place: str) -> Any:
         return cloudpickle.loads(base64.b64decode(data))
     except Exception as error:
         raise SourceError(
-            f"a partition of {place} cannot be unpickled: {type(error).__name__}: {error}. Its "
+            f"a partition of {place} cannot be unpickled: {named(error)}. Its "
             "class has to be where it was when the partition was planned, on every worker."
         ) from error
 
@@ -112,7 +112,7 @@ class PartitionReader(SplitReader):
     def _lost(self, error: Exception) -> SourceError:
         lost = SourceError(
             f"{self._place} was lost after {self._rows} rows of a partition "
-            f"({type(error).__name__}: {error}), and does not promise the same rows again: the "
+            f"({named(error)}), and does not promise the same rows again: the "
             "job goes on from its last snapshot. If it would give them again, say "
             "pyspark_source(..., deterministic=True)."
         )

@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark.sql import Row
 from pyspark.sql.conversion import ArrowTableToRowsConversion, LocalDataToArrowConversion
 
-from mainstay.errors import SourceError
+from mainstay.errors import SourceError, named
 from mainstay.schema import format_schema
 from mainstay.spark.sources.schema import Columns
 
@@ -58,7 +58,7 @@ def _converted(rows: list[Any], columns: Columns, place: str) -> pa.RecordBatch:
         # Spark's converters say what is wrong in many ways, some without a word.
         raise SourceError(
             f"{place} gave a row that does not fit {format_schema(columns.schema)!r}: "
-            f"{type(error).__name__}: {error}; the rows begin with {rows[0]!r}. Correct what the "
+            f"{named(error)}; the rows begin with {rows[0]!r}. Correct what the "
             "data source yields, or the schema it declares."
         ) from error
 

@@ -14,7 +14,7 @@ from pyspark.errors import PySparkNotImplementedError
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from mainstay.errors import GraphError, SchemaError
+from mainstay.errors import GraphError, SchemaError, named
 from mainstay.schema import to_schema
 
 
@@ -56,6 +56,5 @@ def _declared(source: Any, name: str) -> Any:
         ) from error
     except Exception as error:
         raise GraphError(
-            f"the data source {name} cannot say its schema: {type(error).__name__}: {error}. "
-            "Correct its options."
+            f"the data source {name} cannot say its schema: {named(error)}. Correct its options."
         ) from error

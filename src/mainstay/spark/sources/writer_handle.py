@@ -17,7 +17,7 @@ from typing import Any
 
 import cloudpickle
 
-from mainstay.errors import SinkError
+from mainstay.errors import SinkError, named
 
 FORMAT = 1
 
@@ -67,7 +67,7 @@ def unpacked(handle: Handle, place: str) -> list[Any]:
     except Exception as error:
         raise SinkError(
             f"{place}: the commit messages of epoch {handle.epoch} cannot be unpickled: "
-            f"{type(error).__name__}: {error}. Their class has to be where it was when they were "
+            f"{named(error)}. Their class has to be where it was when they were "
             "written."
         ) from error
 

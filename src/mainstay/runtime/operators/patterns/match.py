@@ -24,6 +24,7 @@ from mainstay.runtime.operators.patterns.automaton import automaton_of
 from mainstay.runtime.operators.patterns.matched import Match, plain_row
 from mainstay.runtime.operators.patterns.runs import Outcome, Run, Runs
 from mainstay.runtime.operators.rows import collect
+from mainstay.runtime.operators.taken import Taking
 from mainstay.runtime.patterns import PatternSpec
 from mainstay.runtime.side_names import TIMED_OUT
 from mainstay.runtime.spec import KeySpec
@@ -60,6 +61,7 @@ class MatchRows(Operator):
         self.reader = KeyReader(key, carried)
         self.pattern = pattern
         self._schema = schema
+        self._taking = Taking.of(schema)
         self._plain = plain
         self._function = function
         self._to_plain = partial(plain_row, keys=len(key.columns))
@@ -252,7 +254,7 @@ class MatchRows(Operator):
                 elif function is None:
                     matches.append(self._to_plain(match))
                 else:
-                    collect(function(match), matches)
+                    collect(function(match), matches, self._taking)
             emitted = list(rows_to_batches(matches, self._schema, where)) if matches else []
         except BaseException as error:
             raise user_error(self.context, error, function=function, may_list=True) from error
