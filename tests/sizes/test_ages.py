@@ -69,7 +69,8 @@ def grown_old(folder: Path, epoch: int) -> None:
     storage = open_storage(str(folder / "snapshots"))
     history = read_history(storage)
     begin, latest = history.last_begin, history.latest_epoch
-    assert begin is not None and latest is not None
+    assert begin is not None
+    assert latest is not None
     older = replace(
         begin, attempt=(1 << 31) + 5, restored_from=latest.epoch, next_epoch=epoch, leader="older"
     )

@@ -1,4 +1,4 @@
-"""State on a disk keeps within its memory whatever the size of its values, from the first row on."""
+"""State on a disk keeps within its memory from the first row on, whatever the size of values."""
 
 from __future__ import annotations
 
