@@ -220,5 +220,3 @@ def test_a_job_that_loses_rows_is_noticed(tmp_path: Path, disk: SmallDisk) -> No
     pq.write_table(rows.slice(1), gone)
     with pytest.raises((AssertionError, MainstayError)):
         ledger.check()
-
-
