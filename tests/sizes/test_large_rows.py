@@ -33,6 +33,7 @@ from mainstay.snapshot.manifest import (
 
 PATIENCE_S = 1_500.0
 LARGE = 100_000_000
+KEPT = "id long, before string, s string"
 
 
 def within(most_gb: float, work: Callable[..., None], *args: Any) -> None:
@@ -109,7 +110,7 @@ def value_job(folder: Path, size: int, end: int, key: str, settings: dict[str, A
     env = environment(folder, **settings)
     source = Generate("id long, k long, s string", made, end=end, splits=1, batch_rows=1)
     kept = env.source(source, uid="rows").key_by(key)
-    kept = kept.process(Keep(), "id long, before string, s string", uid="keep")
+    kept = kept.process(Keep(), KEPT, uid="keep")
     for form in ("parquet", "json"):
         kept.sink(FileSink(folder / form, format=form), uid=form)
     finished(env)
@@ -123,7 +124,7 @@ def large_values(folder: Path, size: int, drive: str, state: str, key: str) -> N
         value_job(folder, size, end, key, settings)
     befores = {0: "", 1: digest(text(0, size)) if key == "k" else ""}
     for form in ("parquet", "json"):
-        found = read_committed(folder / form).to_pylist()
+        found = read_committed(folder / form, schema=KEPT).to_pylist()
         assert {row["id"]: row["before"] for row in found} == befores
         assert all(digest(row["s"]) == digest(text(row["id"], size)) for row in found)
     if key == "k":
@@ -214,7 +215,7 @@ def wide_rows(folder: Path, columns: int) -> None:
 
     for end in (10, 20):
         env = environment(folder)
-        stream = env.source(Generate(schema, made, end=end), uid="rows").key_by("c0")
+        stream = env.source(Generate(schema, made, end=end, splits=1), uid="rows").key_by("c0")
         stream.process(Wide(), schema, uid="wide").sink(FileSink(folder / "out"), uid="out")
         finished(env)
     found = read_committed(folder / "out")
@@ -223,7 +224,7 @@ def wide_rows(folder: Path, columns: int) -> None:
         n + columns - 1 for n in range(20)
     ]
     kept = ms.connect(folder / "snapshots").query("wide.row", key=1).value
-    assert tuple(kept) == (1, *(19 + c for c in range(1, columns)))
+    assert tuple(kept.values()) == (1, *(19 + c for c in range(1, columns)))
 
 
 def test_a_row_of_many_columns_goes_all_the_way(tmp_path: Path) -> None:
