@@ -46,6 +46,7 @@ REAL = (
     "ha",
     "hosts",
     "kubernetes",
+    "neighbours",
     "page",
     "serve",
     "spark",

@@ -9,12 +9,14 @@ from typing import Any
 
 from rich.console import Console
 
+from mainstay.drive.streams import is_terminal
+
 WIDE = 160
 
 
 def console() -> Console:
     """Where there is no terminal, tables are as wide as they need to be to be read."""
-    is_free = not sys.stdout.isatty() and "COLUMNS" not in os.environ
+    is_free = not is_terminal(sys.stdout) and "COLUMNS" not in os.environ
     return Console(width=WIDE if is_free else None)
 
 

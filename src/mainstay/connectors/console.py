@@ -130,6 +130,8 @@ def _cell(value: Any) -> str:
     return text if len(text) <= WIDEST else f"{text[: WIDEST - 1]}…"
 
 
-def _write(to: TextIO, text: str) -> None:
-    to.write(text)
-    to.flush()
+def _write(to: TextIO | None, text: str) -> None:
+    # A process without standard output has nobody to show rows to; ``print`` says nothing either.
+    if to is not None:
+        to.write(text)
+        to.flush()

@@ -10,6 +10,8 @@ from typing import TypeVar
 
 from rich.console import Console
 
+from mainstay.drive.streams import is_terminal, tell
+
 FIRST_S = 1.0
 LOOK_S = 1.0
 LINE_S = 10.0
@@ -23,7 +25,7 @@ def watched(what: str, act: Callable[[], Result], news: Callable[[], str]) -> Re
     with ThreadPoolExecutor(1, "mainstay-asking") as pool:
         done: Future[Result] = pool.submit(act)
         if wait([done], FIRST_S).not_done:
-            (_in_terminal if sys.stderr.isatty() else _in_lines)(what, done, news)
+            (_in_terminal if is_terminal(sys.stderr) else _in_lines)(what, done, news)
         return done.result()
 
 
@@ -42,4 +44,4 @@ def _in_lines(what: str, done: Future[Result], news: Callable[[], str]) -> None:
 
 
 def _line(text: str) -> None:
-    print(f"mainstay: {text.rstrip()}", file=sys.stderr, flush=True)
+    tell(f"mainstay: {text.rstrip()}")

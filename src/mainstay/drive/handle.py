@@ -23,6 +23,7 @@ from mainstay.drive.exit_codes import FAILED, exit_code
 from mainstay.drive.job_thread import JobThread
 from mainstay.drive.progress import ProgressLine
 from mainstay.drive.scaling import Scaling
+from mainstay.drive.streams import is_terminal, tell
 from mainstay.drive.termination import EXIT_CODE, Terminated, taking_sigterm
 from mainstay.drive.waited import JobStatus
 from mainstay.errors import (
@@ -160,7 +161,7 @@ class JobHandle(JobThread, Job):
         self.post(end)
         self._await_end(patience_s)
         atexit.unregister(self._abandon)
-        print(self._how_to_go_on(was_running=was_running), file=sys.stderr, flush=True)
+        tell(self._how_to_go_on(was_running=was_running))
 
     def _raise(self, error: Exception) -> NoReturn:
         """With the author's own frames alone; those of the runtime are in the log."""
@@ -192,11 +193,12 @@ class JobHandle(JobThread, Job):
         place = place_in_author_s_code(self._thread.ident)
         return f" It is still in {place}." if place else ""
 
-    def _show_report(self, out: TextIO) -> None:
+    def _show_report(self, out: TextIO | None) -> None:
         """Where there is a terminal, tell who watches that there was nothing to do."""
         leader = self._leadership.coordinator
-        if leader is not None and out.isatty():
-            out.writelines(f"{self.name}: {line}\n" for line in leader.chronicle.report)
+        if leader is not None and is_terminal(out):
+            for line in leader.chronicle.report:
+                tell(f"{self.name}: {line}")
 
     def _watch(self, timeout: float | None, line: ProgressLine | None) -> None:
         until = None if timeout is None else time.monotonic() + timeout

@@ -12,6 +12,7 @@ import sys
 from collections import deque
 from collections.abc import Sequence
 
+from mainstay.drive.streams import is_terminal, tell
 from mainstay.runtime.deployment import Deployment
 from mainstay.runtime.status import AttemptRecord, Status
 from mainstay.spelling import counted
@@ -25,8 +26,8 @@ _log = logging.getLogger("mainstay")
 def say_at_once(text: str) -> None:
     """For what is done before there is a job to wait for."""
     _log.info(text)
-    if sys.stderr.isatty():
-        print(f"mainstay: {text}", file=sys.stderr, flush=True)
+    if is_terminal(sys.stderr):
+        tell(f"mainstay: {text}")
 
 
 class Notices:

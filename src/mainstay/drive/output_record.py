@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-import sys
 import threading
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from mainstay.drive.printed import Printed, PrintedLine
+from mainstay.drive.streams import tell
 
 KEPT_LINES = 1000
 KEPT_ATTEMPTS = 3
@@ -103,4 +103,4 @@ class OutputRecord:
             _log.info("[%s] %s", found.prefix, line.text, extra=fields)
             return
         self._before_showing()
-        print(f"[{found.prefix}] {line.text}", file=sys.stderr, flush=True)
+        tell(f"[{found.prefix}] {line.text}")

@@ -37,7 +37,8 @@ try:
 except BaseException:
     if not worker.has_reported:
         traceback.print_exc()
-    sys.stderr.flush()
+    if sys.stderr is not None:
+        sys.stderr.flush()
     os._exit(1)
 """
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from textwrap import TextWrapper
 from typing import Protocol, TextIO
 
+from mainstay.drive.streams import is_terminal
 from mainstay.quantities import shown_size
 from mainstay.runtime.coordinator.epochs import EpochRecord
 from mainstay.runtime.coordinator.slowness import Silent
@@ -45,10 +46,10 @@ class ProgressLine:
     What the job waits for goes on below it where it does not fit.
     """
 
-    def __init__(self, job: Watched, out: TextIO) -> None:
+    def __init__(self, job: Watched, out: TextIO | None) -> None:
         self._job = job
         self._out = out
-        self._is_shown = out.isatty()
+        self._is_shown = is_terminal(out)
         self._seen: deque[tuple[float, int]] = deque()
         self._written = 0
         self._began: float | None = None
@@ -59,8 +60,7 @@ class ProgressLine:
             return
         self._wipe(notices)
         rows = self.rows(now, _width(self._out))
-        self._out.write("\n".join(rows))
-        self._out.flush()
+        self._write("\n".join(rows))
         self._written = len(rows)
 
     def clear(self, notices: Sequence[str] = ()) -> None:
@@ -70,14 +70,23 @@ class ProgressLine:
         """
         if self._is_shown:
             self._wipe(notices)
-            self._out.flush()
 
     def _wipe(self, notices: Sequence[str]) -> None:
         """Write notices in the place of the line, and leave an empty one below them."""
         up = f"\x1b[{self._written - 1}A" if self._written > 1 else ""
-        self._out.write(f"\r{up}\x1b[J" if up else "\r\x1b[2K")
-        self._out.write("".join(f"{notice}\n" for notice in notices))
+        told = "".join(f"{notice}\n" for notice in notices)
+        self._write((f"\r{up}\x1b[J" if up else "\r\x1b[2K") + told)
         self._written = 0
+
+    def _write(self, text: str) -> None:
+        """A terminal that has gone is written to no more; the job goes on."""
+        if self._out is None or not self._is_shown:
+            return
+        try:
+            self._out.write(text)
+            self._out.flush()
+        except (OSError, ValueError):
+            self._is_shown = False
 
     def text(self, now: float) -> str:
         """Status, rows that the sources emitted, rate, last epoch, what the job waits for."""
@@ -137,11 +146,11 @@ class ProgressLine:
 
     def end(self) -> None:
         if self._written:
-            self._out.write("\n")
+            self._write("\n")
 
 
-def _width(out: TextIO) -> int:
+def _width(out: TextIO | None) -> int:
     try:
-        return os.get_terminal_size(out.fileno()).columns or USUAL_WIDTH
+        return os.get_terminal_size(-1 if out is None else out.fileno()).columns or USUAL_WIDTH
     except (OSError, ValueError):
         return USUAL_WIDTH  # nothing says how wide it is

@@ -11,6 +11,7 @@ from typing import Any
 
 from mainstay.api.overrides import Overrides, overriding
 from mainstay.drive.exit_codes import CHANGE_IT, DONE, FAILED, exit_code
+from mainstay.drive.streams import is_terminal, tell
 from mainstay.program.execution import execute, show_error
 from mainstay.registry.registering import register
 from mainstay.runtime.status import Status
@@ -74,7 +75,7 @@ class Run:
             return self._code()
         if isinstance(end.code, int):
             return end.code
-        print(end.code, file=sys.stderr)
+        tell(str(end.code))
         return FAILED
 
     def _started(self, env: Any, job: Any) -> None:
@@ -83,9 +84,9 @@ class Run:
             register(job.name, None, os.fspath(env.snapshots.dir), job.insight.started_at)
             return
         # A log is read by others, so the token is not for it.
-        page = job.url if sys.stderr.isatty() else job.url.partition("#")[0]
+        page = job.url if is_terminal(sys.stderr) else job.url.partition("#")[0]
         say(f"job {job.name!r} is at {page}")
 
 
 def say(text: str) -> None:
-    print(f"mainstay: {text}", file=sys.stderr, flush=True)
+    tell(f"mainstay: {text}")

@@ -50,11 +50,18 @@ def read_entries(folder: Path) -> list[tuple[Path, Entry]]:
 def _readable(folder: Path) -> Iterator[tuple[Path, Entry]]:
     for file in folder.glob(f"*{SUFFIX}"):
         try:
+            _check_owner(file)
             yield file, Entry.from_json(file.read_text(encoding="utf-8"))
         except FileNotFoundError:
             continue  # its job has ended since
         except (UnreadableError, OSError, UnicodeDecodeError) as error:
             _log.warning("%s of the registry is left out: %s. Delete it if need be.", file, error)
+
+
+def _check_owner(file: Path) -> None:
+    """Commands send what they are told to where an entry says, with the token in it."""
+    if hasattr(os, "getuid") and file.lstat().st_uid != os.getuid():
+        raise PermissionError("it belongs to another user")
 
 
 def remove(file: Path) -> None:

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from mainstay.errors import DamagedFileError
 from mainstay.snapshot.history import Ended
-from mainstay.snapshot.layout import FAILURES_PREFIX, failure_path
+from mainstay.snapshot.layout import FAILURES_PREFIX, by_number, failure_path
 from mainstay.snapshot.sealed import sealed, unsealed
 from mainstay.snapshot.storage import Storage
 
@@ -58,7 +58,7 @@ def write_failure(storage: Storage, failure: StoredFailure, number: int) -> None
     document = {"format": FAILURES_FORMAT, "failure": asdict(failure)}
     data = json.dumps(sealed(document), sort_keys=True).encode()
     storage.write(failure_path(failure.attempt or 0, failure.leader, number), data)
-    storage.delete(*storage.list(FAILURES_PREFIX)[:-KEPT_FAILURES])
+    storage.delete(*by_number(storage.list(FAILURES_PREFIX))[:-KEPT_FAILURES])
 
 
 def read_failures(storage: Storage) -> list[StoredFailure]:

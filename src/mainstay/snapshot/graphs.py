@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, TypeVar
 
 from mainstay.errors import DamagedFileError
-from mainstay.snapshot.layout import GRAPHS_PREFIX, graph_path
+from mainstay.snapshot.layout import GRAPHS_PREFIX, by_number, graph_path
 from mainstay.snapshot.sealed import sealed, unsealed
 from mainstay.snapshot.storage import Storage
 
@@ -69,12 +69,12 @@ def write_graph(storage: Storage, attempt: int, graph: Graph) -> None:
     # As it is read again: the seal is that of lists, and not of tuples.
     plain = json.loads(json.dumps(document))
     storage.write(graph_path(attempt), json.dumps(sealed(plain), sort_keys=True).encode())
-    storage.delete(*storage.list(GRAPHS_PREFIX)[:-KEPT_GRAPHS])
+    storage.delete(*by_number(storage.list(GRAPHS_PREFIX))[:-KEPT_GRAPHS])
 
 
 def read_graph(storage: Storage) -> Graph | None:
     """The graph of the newest attempt that has stored one; None where none has."""
-    paths = storage.list(GRAPHS_PREFIX)
+    paths = by_number(storage.list(GRAPHS_PREFIX))
     return _read(storage, paths[-1]) if paths else None
 
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterable
 from urllib.parse import quote
 
 LOG_PREFIX = "log/"
@@ -35,7 +36,16 @@ _LONGEST_NAME = 200
 
 _SLOT = re.compile(r"log/(\d{10,})")
 _LEASE = re.compile(r"leader/(\d{10,})")
+_NUMBERS = re.compile(r"\d+")
 _OF_ATTEMPT = re.compile(r"epochs/\d+-a(\d+)\.json|state/[^/]+/a(\d+)/[^/]+")
+
+
+def by_number(paths: Iterable[str]) -> list[str]:
+    """Paths of one prefix in the order of their numbers.
+
+    That of their letters is another as soon as a number has more digits than the others.
+    """
+    return sorted(paths, key=lambda path: ([int(each) for each in _NUMBERS.findall(path)], path))
 
 
 def log_slot(index: int) -> str:

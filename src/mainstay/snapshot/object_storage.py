@@ -18,6 +18,7 @@ from obstore.store import LocalStore, ObjectStore, from_url
 from mainstay.errors import OutcomeUnknownError, SnapshotStorageError
 from mainstay.masking import masked, refuse_login
 from mainstay.snapshot.listing import ListedStorage, StoredFile
+from mainstay.snapshot.panics import without_panics
 from mainstay.snapshot.storage import BytesLike, NotFound, Paths
 from mainstay.snapshot.store_client import RETRIES, client_options
 from mainstay.spelling import did_you_mean
@@ -37,6 +38,22 @@ _NOTHING_STORED = (
     FileNotFoundError,
     ValueError,
 )
+
+
+_put = without_panics(obstore.put)
+_get_range = without_panics(obstore.get_range)
+_head = without_panics(obstore.head)
+_delete = without_panics(obstore.delete)
+
+
+@without_panics
+def _read(store: ObjectStore, path: str, **how: Any) -> bytes:
+    return bytes(obstore.get(store, path, **how).bytes())
+
+
+@without_panics
+def _list(store: ObjectStore, prefix: str) -> list[Any]:
+    return [entry for page in obstore.list(store, prefix=prefix or None) for entry in page]
 
 
 def open_existing(url_or_path: str) -> ListedStorage:
@@ -102,7 +119,7 @@ class ObjectStorage:
 
     def write(self, path: str, data: BytesLike) -> None:
         try:
-            obstore.put(self._store, path, memoryview(data).cast("B"), mode="overwrite")
+            _put(self._store, path, memoryview(data).cast("B"), mode="overwrite")
         except _FAILURES as error:
             raise SnapshotStorageError(self._message("write", path, error)) from error
 
@@ -135,7 +152,7 @@ class ObjectStorage:
 
     def _try_to_create(self, path: str, view: memoryview) -> bool:
         try:
-            obstore.put(self._store, path, view, mode="create", use_multipart=False)
+            _put(self._store, path, view, mode="create", use_multipart=False)
         except failures.AlreadyExistsError:
             return False
         except (failures.NotSupportedError, NotImplementedError) as error:
@@ -151,18 +168,15 @@ class ObjectStorage:
 
     def list(self, prefix: str) -> Paths:
         try:
-            pages = obstore.list(self._store, prefix=prefix or None)
-            return sorted(entry["path"] for page in pages for entry in page)
+            return sorted(entry["path"] for entry in _list(self._store, prefix))
         except _FAILURES as error:
             raise SnapshotStorageError(self._message("list", prefix, error)) from error
 
     def entries(self, prefix: str) -> tuple[StoredFile, ...]:
         try:
-            pages = obstore.list(self._store, prefix=prefix or None)
             found = [
                 StoredFile(entry["path"], entry["size"], entry["last_modified"].timestamp())
-                for page in pages
-                for entry in page
+                for entry in _list(self._store, prefix)
             ]
         except _FAILURES as error:
             raise SnapshotStorageError(self._message("list", prefix, error)) from error
@@ -173,7 +187,7 @@ class ObjectStorage:
             return
         try:
             # Stores that can are asked once for many.
-            obstore.delete(self._store, list(paths))
+            _delete(self._store, list(paths))
         except FileNotFoundError:
             # What came behind an absent file may still be there.
             for path in paths if len(paths) > 1 else ():
@@ -183,23 +197,22 @@ class ObjectStorage:
 
     def _get(self, path: str, start: int, length: int | None) -> bytes:
         if start == 0 and length is None:
-            return bytes(obstore.get(self._store, path).bytes())
+            return _read(self._store, path)
         if length == 0:
-            obstore.head(self._store, path)
+            _head(self._store, path)
             return b""
         try:
             return self._get_range(path, start, length)
         except failures.BaseError:
             # Stores refuse a range that begins at or past the end; the contract does not.
-            if obstore.head(self._store, path)["size"] <= start:
+            if _head(self._store, path)["size"] <= start:
                 return b""
             raise
 
     def _get_range(self, path: str, start: int, length: int | None) -> bytes:
         if length is not None:
-            return bytes(obstore.get_range(self._store, path, start=start, length=length))
-        result = obstore.get(self._store, path, options={"range": {"offset": start}})
-        return bytes(result.bytes())
+            return bytes(_get_range(self._store, path, start=start, length=length))
+        return _read(self._store, path, options={"range": {"offset": start}})
 
     def _message(self, verb: str, path: str, error: Exception) -> str:
         return f"cannot {verb} {path!r} in {self._name}: {_first_line(error)}"

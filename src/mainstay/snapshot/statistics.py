@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from mainstay.errors import DamagedFileError
-from mainstay.snapshot.layout import STATISTICS_PREFIX, statistics_path
+from mainstay.snapshot.layout import STATISTICS_PREFIX, by_number, statistics_path
 from mainstay.snapshot.sealed import sealed, unsealed
 from mainstay.snapshot.storage import Storage
 
@@ -42,13 +42,13 @@ def write_statistics(storage: Storage, chunk: Sequence[EpochStatistics]) -> None
     document = {"format": STATISTICS_FORMAT, "epochs": [asdict(each) for each in chunk]}
     data = json.dumps(sealed(document), sort_keys=True).encode()
     storage.write(statistics_path(last.epoch, last.attempt), data)
-    storage.delete(*storage.list(STATISTICS_PREFIX)[:-KEPT_CHUNKS])
+    storage.delete(*by_number(storage.list(STATISTICS_PREFIX))[:-KEPT_CHUNKS])
 
 
 def read_statistics(storage: Storage, most: int | None = None) -> list[EpochStatistics]:
     """The stored statistics, oldest first; of the newest epochs alone with ``most``."""
     found: list[EpochStatistics] = []
-    for path in reversed(storage.list(STATISTICS_PREFIX)):
+    for path in reversed(by_number(storage.list(STATISTICS_PREFIX))):
         found = _read_chunk(storage, path) + found
         if most is not None and len(found) >= most:
             return found[len(found) - most :]

@@ -43,7 +43,7 @@ import logging
 import os
 from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property
-from glob import has_magic
+from glob import escape, has_magic
 from time import monotonic
 from typing import Any
 
@@ -227,9 +227,18 @@ class Files(Source):
                 raise error(
                     f"no file matches {path!r} (in {self.directory!r}). Correct the path; one that "
                     "may match nothing has no place among the paths of a bounded Files(...)."
+                    f"{self._how_to_escape(path)}"
                 )
+            for name in matches:
+                _check_is_text(name, error)
             found |= matches
         return found
+
+    def _how_to_escape(self, path: str) -> str:
+        """For a path that is there, and was taken for a pattern on account of a sign in it."""
+        if not os.path.lexists(os.path.join(self.directory, path)):
+            return ""
+        return f" It was taken for a pattern: to name the path itself, write {escape(path)!r}."
 
     def _directory_of(self, path: str, seen: frozenset[str]) -> str:
         """The directory that a path is, or that its files are in."""
@@ -317,3 +326,13 @@ class Files(Source):
             raise GraphError(f"no schema can be read from file {path!r} (parquet): {error}") from (
                 error
             )
+
+
+def _check_is_text(name: str, error: type[Exception]) -> None:
+    """Offsets and libraries take names as text; a disk takes any bytes."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise error(
+            f"the name of the file {name!r} is no UTF-8 text. Rename the file or the folder."
+        ) from None

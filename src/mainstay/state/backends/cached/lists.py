@@ -72,6 +72,9 @@ class CachedLists(CachedTable):
     def weight(self) -> int:
         return self._elements + len(self.changes)
 
+    def newest_of(self, change: Any) -> Any:
+        return None if change is DELETED or not change[1] else change[1][-1]
+
     def put(self, key: Any, kept: list[Any]) -> None:
         self._elements += len(kept)
         self.live[key] = list(kept)

@@ -47,6 +47,10 @@ class CachedMaps(CachedTable):
     def weight(self) -> int:
         return self._entries + len(self.changes)
 
+    def newest_of(self, change: Any) -> Any:
+        _, entries = change
+        return next(((name, entries[name]) for name in reversed(entries)), None)
+
     def entry(self, key: Any, map_key: Any) -> Any:
         """What is kept of one entry, without the others; ``ABSENT`` where there is none."""
         if self.live.has(key):

@@ -15,12 +15,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from mainstay.schema.sizes import is_sized
 from mainstay.state.accumulating import Accumulating, Column, accumulating
 from mainstay.state.backends.cached.access import cached_access
 from mainstay.state.backends.cached.cells import cells_of
 from mainstay.state.backends.cached.grown import GrownChanges, before_in, grown_rows
 from mainstay.state.backends.cached.live import ENTRY_BYTES, SCALAR_ENTRY_BYTES, LiveRows
 from mainstay.state.backends.cached.namespaces import row_keys_of
+from mainstay.state.backends.cached.row_sizes import Looks, held_bytes
 from mainstay.state.backends.cached.rows import PREFIX
 from mainstay.state.backends.cached.stored_rows import StoredRows
 from mainstay.state.backends.changes import in_slices
@@ -65,13 +67,20 @@ class CachedTable:
         self.frozen: list[tuple[int, dict[Any, Any]]] = []
         """Changes that the database may not have yet, with their generation, oldest first."""
         self.entry_bytes = ENTRY_BYTES
-        self.row_bytes = ENTRY_BYTES
-        """About what a row takes in memory; learned from what was encoded."""
+        self._encoded_bytes = 0
+        """What rows took, besides an entry, when a segment was last encoded."""
+        self._changed, self._cached = Looks(), Looks()
+        self._varies = self.is_map or any(is_sized(each.arrow) for each in (self.key, info.value))
 
     @property
     def weight(self) -> int:
         """How many rows, elements or entries the active segment holds."""
         return len(self.changes)
+
+    @property
+    def row_bytes(self) -> int:
+        """About what a row, element or entry of the active segment takes in memory."""
+        return self.entry_bytes + max(self._encoded_bytes, int(self._changed.mean_bytes))
 
     def read(self, key: Any) -> Any:
         return self.live[key]
@@ -103,11 +112,27 @@ class CachedTable:
 
     def keep(self, memory_bytes: int) -> None:
         """Drop cached rows beyond this table's part of memory."""
-        self.live.relieve(self.most_rows(memory_bytes))
+        if self._varies:
+            self._look()
+        row_bytes = max(self.row_bytes, self.entry_bytes + int(self._cached.mean_bytes))
+        self.live.relieve(int(memory_bytes * CACHED) // row_bytes)
 
     def most_rows(self, memory_bytes: int) -> int:
-        """How many cached rows this table's part of memory is enough for."""
+        """How many elements or entries this table's part of memory is enough for."""
         return int(memory_bytes * CACHED) // self.row_bytes
+
+    def _look(self) -> None:
+        """See how large the row is that was written last, and the one that was cached last."""
+        if self.changes:
+            key = next(reversed(self.changes))
+            self._changed.saw(held_bytes(key) + held_bytes(self.newest_of(self.changes[key])))
+        if self.live:
+            key = next(reversed(self.live))
+            self._cached.saw(held_bytes(key) + held_bytes(dict.__getitem__(self.live, key)))
+
+    def newest_of(self, change: Any) -> Any:
+        """What ``weight`` counts as one of a change: the value, or its last element or entry."""
+        return change
 
     def forget(self) -> None:
         """Drop all cached rows: the database was changed under them."""
@@ -123,7 +148,7 @@ class CachedTable:
     def learn(self, column_bytes: int, rows: int) -> None:
         """What was encoded says how large rows are; objects take a few times as much."""
         if rows:
-            self.row_bytes = self.entry_bytes + 2 * (column_bytes // rows)
+            self._encoded_bytes = 2 * (column_bytes // rows)
 
     def freeze_as(self, generation: int) -> list[Any]:
         """Hand the active segment out; its changes stay readable until the database has them."""
@@ -213,7 +238,7 @@ class CachedValues(CachedTable):
         super().__init__(info, stored, number, max_parallelism)
         self.cells = cells_of(info.value)
         if not any(map(_is_several_objects, (self.key, info.value))):
-            self.entry_bytes = self.row_bytes = SCALAR_ENTRY_BYTES
+            self.entry_bytes = SCALAR_ENTRY_BYTES
 
     def load(self, keys: list[Any]) -> None:
         left = keys

@@ -135,8 +135,8 @@ class RocksBackend(BackendOverTables):
         """A checkpoint that is wanted, or the next segment for the database."""
         if self._broken is not None:
             raise MainstayError(
-                f"the local database cannot be written: {self._broken}. Is its disk full? "
-                "RocksDB(directory=...) names another."
+                f"the local database cannot be written: {str(self._broken).rstrip('.')}. Is its "
+                "disk full? RocksDB(directory=...) names another."
             ) from self._broken
         if self._to_store is not None:
             (base, checkpoint), self._to_store = self._to_store, None

@@ -73,7 +73,7 @@ class RocksDatabase:
         except Exception as error:
             shutil.rmtree(path, ignore_errors=True)
             raise DamagedFileError(
-                f"the database at {path} cannot be opened: {error}. Restore an older epoch."
+                f"the database at {path} cannot be opened: {error}. {_remedy(error)}"
             ) from error
         self._write_options = self._library.WriteOptions()
         self._write_options.disable_wal = True
@@ -171,7 +171,7 @@ def make_openable(path: Path, memory: SharedMemory) -> None:
         library.Rdict.repair(str(path), _options(library, memory))
     except Exception as error:
         raise DamagedFileError(
-            f"the files at {path} cannot be read: {error}. Restore an older epoch."
+            f"the files at {path} cannot be read: {error}. {_remedy(error)}"
         ) from error
 
 
@@ -201,3 +201,17 @@ def _options(library: Any, memory: SharedMemory) -> Any:
     options.set_keep_log_file_num(1)
     options.set_max_log_file_size(1 << 20)
     return options
+
+
+_REMEDIES = {
+    "Too many open files": "Let the process open more: ulimit -n.",
+    "No space left": "Make room on that disk, or name another with RocksDB(directory=...).",
+    "Permission denied": "Name a directory of this user's own with RocksDB(directory=...).",
+    "Read-only file system": "Name a directory that can be written with RocksDB(directory=...).",
+}
+
+
+def _remedy(error: Exception) -> str:
+    """The disk may refuse files that are whole."""
+    found = (remedy for reason, remedy in _REMEDIES.items() if reason in str(error))
+    return next(found, "Restore an older epoch.")

@@ -31,7 +31,6 @@ class CachedTimers(CachedValues):
     ) -> None:
         super().__init__(info, stored, number, max_parallelism)
         self.entry_bytes += INDEX_BYTES
-        self.row_bytes = self.entry_bytes
         self._ordered = TimerRows(number, stored, max_parallelism)
         self.timer_order = TimerOrder(self, self._ordered, groups)
         self._added = 0
