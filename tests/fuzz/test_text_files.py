@@ -117,7 +117,7 @@ def test_every_record_is_a_row_or_bad_under_every_policy(
 
 
 WHOLE: dict[str, tuple[str, bytes]] = {
-    "a packed file that is cut off": ("json.gz", gzip.compress(b'{"a":1}\n' * 10_000)[:-20]),
+    "a packed file that is cut off": ("json.gz", gzip.compress(b'{"a":1}\n' * 50)[:-9]),
     "a packed file that is none": ("csv.gz", b"a\n1\n"),
     "UTF-16": ("csv", "a\n1\n".encode("utf-16")),
     "a name twice in a header": ("csv", b"a,a\n1,2\n"),
