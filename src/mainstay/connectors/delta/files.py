@@ -12,9 +12,10 @@ from obstore.store import from_url
 
 from mainstay.connectors.bases.json_handles import read_handle, write_handle
 from mainstay.errors import GraphError, SinkError
-from mainstay.schema import format_type
+from mainstay.schema import format_schema, format_type
 from mainstay.snapshot.object_storage import ObjectStorage, open_storage
 from mainstay.snapshot.store_client import RETRIES, client_options
+from mainstay.spelling import unended
 
 HANDLE_VERSION = 1
 
@@ -108,6 +109,29 @@ def open_table_storage(uri: str, options: Mapping[str, str]) -> ObjectStorage:
     client: Any = {**client_options(uri.partition("://")[0]), "allow_http": allow_http.lower()}
     store = from_url(uri, config=config, client_options=client, retry_config=RETRIES)
     return ObjectStorage(store, uri)
+
+
+def check_can_be_made(uri: str, schema: pa.Schema, partition_by: Sequence[str]) -> None:
+    """Refuse rows for which no table can be made, as one of names that differ only in case.
+
+    A table that nobody sees is made of them: what deltalake refuses depends on its version.
+    """
+    delta = load_deltalake()
+    try:
+        delta.transaction.create_table_with_add_actions(
+            "memory:///table",
+            delta.Schema.from_arrow(schema),
+            [],
+            mode="error",
+            partition_by=list(partition_by),
+        )
+    except Exception as error:
+        problem = str(error).partition("\n")[0]
+        raise SinkError(
+            f"no Delta table can be made in {uri!r} for rows with the columns "
+            f"{format_schema(schema)}: {unended(problem)}. Rename or convert columns with map(), "
+            "or make the table before."
+        ) from error
 
 
 def check_fits(table: Any, uri: str, schema: pa.Schema, partition_by: Sequence[str]) -> None:

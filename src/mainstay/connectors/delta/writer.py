@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 from mainstay.connectors.delta.files import (
     DataFile,
     Handle,
+    check_can_be_made,
     check_fits,
     open_table,
     open_table_storage,
@@ -104,8 +105,10 @@ class DeltaWriter(SinkWriter):
     def _check_table(self) -> None:
         """Rows that the table would refuse are refused before an epoch holds them."""
         table = open_table(self._uri, self._options)
-        if table is not None:
-            assert self._schema is not None
+        assert self._schema is not None
+        if table is None:
+            check_can_be_made(self._uri, self._schema, self._partition_by)
+        else:
             check_fits(table, self._uri, self._schema, self._partition_by)
 
     def _handle(self, epoch: int, schema: pa.Schema, files: Sequence[_File]) -> bytes:

@@ -42,7 +42,10 @@ def read_committed(path: str | os.PathLike[str], schema: Any = None) -> pa.Table
     if not tables:
         return pa.table({}) if wanted is None else wanted.empty_table()
     table = pa.concat_tables(with_values(tables, wanted), promote_options="default")
-    return table if wanted is None else table.select(wanted.names).cast(wanted)
+    if wanted is None:
+        return table
+    # Each has its type already. A cast would take nulls below an absent struct for its own.
+    return pa.table([table.column(name) for name in wanted.names], schema=wanted)
 
 
 @dataclass(frozen=True, slots=True)

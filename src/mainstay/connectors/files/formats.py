@@ -31,7 +31,7 @@ from mainstay.connectors.files.records import (
 )
 from mainstay.connectors.formats import json_reading
 from mainstay.connectors.formats.soundness import check_sound, check_values
-from mainstay.connectors.formats.text_numbers import integers_of
+from mainstay.connectors.formats.text_numbers import floats_of, integers_of
 from mainstay.connectors.formats.text_times import timestamps_of
 from mainstay.errors import SchemaError
 from mainstay.schema import format_type
@@ -47,6 +47,7 @@ EXTENSIONS = {
     ".ndjson": "json",
 }
 _CSV_BLOCK_BYTES = 4 << 20
+_LARGEST_CSV_BLOCK_BYTES = 1 << 30
 _HEADER = ". The first line of a CSV file must name its columns, with commas between them"
 
 
@@ -111,10 +112,27 @@ def _csv(path: str, schema: pa.Schema, batch_rows: int, skip: int) -> Iterator[p
     if len(first) < 2:
         # Arrow takes a file without rows for damaged, unless its header ends in a line end.
         return
+    block_bytes = _CSV_BLOCK_BYTES
+    while True:
+        try:
+            for batch in _csv_blocks(path, schema, skip, block_bytes, keep_empty):
+                for first in range(0, batch.num_rows, batch_rows):
+                    yield batch.slice(first, batch_rows)
+                skip += batch.num_rows
+            return
+        except pa.ArrowInvalid as error:
+            # A record must not be longer than a block, and nobody knows before how long it is.
+            if "straddl" not in str(error) or block_bytes >= _LARGEST_CSV_BLOCK_BYTES:
+                raise
+            block_bytes *= 8
+
+
+def _csv_blocks(
+    path: str, schema: pa.Schema, skip: int, block_bytes: int, keep_empty: bool
+) -> Iterator[pa.RecordBatch]:
     with pa.input_stream(path, compression="detect") as stream:
-        batches = pa.csv.open_csv(stream, **_csv_options(schema, _CSV_BLOCK_BYTES, keep_empty))
-        for batch in _after(skip, batches):
-            yield from (batch.slice(n, batch_rows) for n in range(0, batch.num_rows, batch_rows))
+        options = _csv_options(schema, block_bytes, keep_empty)
+        yield from _after(skip, pa.csv.open_csv(stream, **options))
 
 
 def _has_null_lines(path: str) -> bool:
@@ -233,9 +251,10 @@ def _check_columns(schema: pa.Schema, names: list[str], hint: str = "") -> None:
 
 def _text_type(data_type: pa.DataType) -> pa.DataType:
     """What a column is parsed as: pyarrow's own parsers are particular about dates and zones, and
-    take hexadecimal digits for a whole number."""
+    take hexadecimal digits for a whole number, and ``1e400`` for infinity."""
     is_time = pa.types.is_timestamp(data_type) or pa.types.is_date(data_type)
-    return pa.string() if is_time or pa.types.is_integer(data_type) else data_type
+    is_number = pa.types.is_integer(data_type) or pa.types.is_floating(data_type)
+    return pa.string() if is_time or is_number else data_type
 
 
 def _fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
@@ -254,6 +273,8 @@ def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
             return timestamps_of(column)
         if pa.types.is_string(column.type) and pa.types.is_integer(field.type):
             return integers_of(column, field.type)
+        if pa.types.is_string(column.type) and pa.types.is_floating(field.type):
+            return floats_of(column, field.type)
         return column if column.type == field.type else column.cast(field.type)
     except pa.ArrowException as error:
         raise SchemaError(

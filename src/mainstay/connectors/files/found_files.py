@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from glob import glob, has_magic
 from stat import S_ISREG
 
+from mainstay.connectors.files.hive_partitions import is_hidden
 from mainstay.connectors.files.part_names import is_merged
 from mainstay.connectors.files.spark_log import SparkFileLog, has_log
 from mainstay.errors import SourceError
@@ -97,7 +98,7 @@ def _check_is_readable(error: OSError) -> None:
 
 def _files_below(path: str) -> Iterator[str]:
     for directory, inner, names in os.walk(path, onerror=_check_is_readable):
-        inner[:] = [name for name in inner if not name.startswith((".", "_"))]
+        inner[:] = [name for name in inner if not is_hidden(name)]
         yield from (
             os.path.join(directory, name) for name in names if not name.startswith((".", "_"))
         )

@@ -46,6 +46,12 @@ def folder_of(values: Sequence[tuple[str, str]]) -> str:
     return "/".join(f"{escaped(name)}={escaped(value)}" for name, value in values)
 
 
+def is_hidden(name: str) -> bool:
+    """Whether readers pass over a directory of this name. One of a partition, such as ``_day=1``,
+    they read, as Spark does."""
+    return name.startswith(".") or (name.startswith("_") and "=" not in name)
+
+
 def check_is_name(folder: str) -> None:
     """Refuse a directory that no disk can have a name for."""
     for part in folder.split("/"):
@@ -110,13 +116,22 @@ class HivePartitions:
         """The columns that are in the files."""
         return pa.schema([field for field in schema if field.name not in self.columns])
 
+    def check_is_seen(self) -> None:
+        """Refuse columns whose directories no reader would look into."""
+        for name in self.columns:
+            if name.startswith("."):
+                raise SinkError(
+                    f"partition_by names column {name!r}, and readers pass over directories whose "
+                    "names begin with a dot. Rename the column, as with map()."
+                )
+
     def split(self, batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
         """Each directory with its rows, in their order and without the columns."""
         if not self.columns or not batch.num_rows:
             yield "", batch
             return
         self.check(batch.schema)
-        texts = [_texts(batch.column(name)) for name in self.columns]
+        texts = [_texts(batch.column(name), name) for name in self.columns]
         rows = batch.drop_columns(list(self.columns))
         for indices in _groups(texts):
             first = int(indices[0])
@@ -160,8 +175,13 @@ def _check_type(field: pa.Field) -> None:
         )
 
 
-def _texts(column: pa.Array) -> pa.DictionaryArray:
+def _texts(column: pa.Array, name: str) -> pa.DictionaryArray:
     texts = column.cast(pa.string())
+    if pc.any(pc.equal(texts, DEFAULT)).as_py():
+        raise SinkError(
+            f"partition_by names column {name!r}, and a value of it is {DEFAULT!r}, which readers "
+            "of directories take for null. Replace it with map()."
+        )
     named = pc.if_else(pc.equal(texts, ""), DEFAULT, texts)
     return pc.fill_null(named, DEFAULT).dictionary_encode()
 

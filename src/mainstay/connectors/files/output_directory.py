@@ -11,6 +11,7 @@ import json
 import os
 from collections.abc import Callable, Iterator
 
+from mainstay.connectors.files.hive_partitions import is_hidden
 from mainstay.connectors.files.spark_log import local_path
 from mainstay.errors import SinkError, SnapshotStorageError
 from mainstay.runtime.connector import SinkContext
@@ -119,5 +120,5 @@ def remove(path: str) -> None:
 def files_below(directory: str) -> Iterator[str]:
     """The paths of all files in it, but for those in folders that are no reader's concern."""
     for folder, inner, names in os.walk(directory):
-        inner[:] = [name for name in inner if not name.startswith((".", "_"))]
+        inner[:] = [name for name in inner if not is_hidden(name)]
         yield from (os.path.join(folder, name) for name in names)

@@ -102,6 +102,7 @@ class ParquetSink(Sink):
     def check_schema(self, schema: pa.Schema) -> None:
         partitions = HivePartitions(self.partition_by)
         partitions.check(schema)
+        partitions.check_is_seen()
         self._format.check(partitions.without(schema))
         if alike := names_alike(pa.struct(schema)):
             raise SinkError(

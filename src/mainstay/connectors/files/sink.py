@@ -97,6 +97,7 @@ class FileSink(Sink):
     def check_schema(self, schema: pa.Schema) -> None:
         partitions = HivePartitions(self.partition_by)
         partitions.check(schema)
+        partitions.check_is_seen()
         self.format.check(partitions.without(schema))
 
     def open(self, context: SinkContext) -> SinkWriter:

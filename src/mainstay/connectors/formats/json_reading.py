@@ -12,14 +12,17 @@ import base64
 import io
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.json
 
 from mainstay.connectors.formats.soundness import check_values
+from mainstay.connectors.formats.text_numbers import narrowed
 from mainstay.connectors.formats.text_times import timestamps_of
 from mainstay.errors import SchemaError
 from mainstay.schema import format_type
@@ -48,9 +51,10 @@ def parse(records: Sequence[bytes | None], schema: pa.Schema) -> pa.RecordBatch:
         raise SchemaError("a record must hold one JSON object")
     data = b"\n".join(objects)
     _check_is_utf8(data)
-    if _must_rewrite(schema, data):
+    must_rewrite = _rewriting_of(schema, data)
+    if must_rewrite is not None:
         whole = pa.struct(list(schema))
-        data = b"\n".join(_rewritten(record, whole) for record in objects)
+        data = b"\n".join(_rewritten(r, whole) if must_rewrite(r) else r for r in objects)
     table = _parsed(data, schema)
     # Each gives at least one row, so that equal numbers mean one row for each.
     if table.num_rows != len(objects):
@@ -100,6 +104,8 @@ def _parsed_type(data_type: pa.DataType) -> pa.DataType:
         parts = (data_type.key_type, data_type.item_type)
         entry = pa.struct(list(zip(_ENTRY, map(_parsed_type, parts), strict=True)))
         return pa.list_(entry)
+    if pa.types.is_float32(data_type):
+        return pa.float64()  # which does not take 1e39 for infinity
     is_text = (pa.types.is_timestamp, pa.types.is_date, pa.types.is_binary)
     return pa.string() if any(is_kind(data_type) for is_kind in is_text) else data_type
 
@@ -137,6 +143,8 @@ def _converted(column: pa.Array, data_type: pa.DataType) -> pa.Array:
         return _map(column, data_type)
     if data_type == TIMESTAMP:
         return timestamps_of(column)
+    if pa.types.is_float32(data_type):
+        return narrowed(column, data_type)
     if pa.types.is_binary(data_type):
         return pa.array([_unbase64(text) for text in column.to_pylist()], pa.binary())
     return column.cast(data_type)
@@ -144,10 +152,20 @@ def _converted(column: pa.Array, data_type: pa.DataType) -> pa.Array:
 
 def _map(column: pa.Array, data_type: pa.MapType) -> pa.Array:
     keys = _converted(column.values.field(0), data_type.key_type)
+    if not pa.types.is_string(data_type.key_type):
+        _check_keys_differ(column, keys)
     items = _converted(column.values.field(1), data_type.item_type)
     return pa.MapArray.from_arrays(
         column.offsets, keys, items, type=data_type, mask=column.is_null()
     )
+
+
+def _check_keys_differ(maps: pa.Array, keys: pa.Array) -> None:
+    """Names that differ may stand for equal keys, such as ``1`` and ``1.0``."""
+    bounds, values = maps.offsets.to_pylist(), keys.to_pylist()
+    for begin, end in pairwise(bounds):
+        if len(set(values[begin:end])) < end - begin:
+            raise ValueError("a map has a key twice")
 
 
 def _unbase64(text: str | None) -> bytes | None:
@@ -164,11 +182,20 @@ def _holds(data_type: pa.DataType, kind: Callable[[pa.DataType], bool]) -> bool:
     return kind(data_type) or any(_holds(each, kind) for each in inner)
 
 
-def _must_rewrite(schema: pa.Schema, data: bytes) -> bool:
+def _rewriting_of(schema: pa.Schema, data: bytes) -> Callable[[bytes], bool] | None:
+    """Which records must be rewritten; None if none of them.
+
+    That depends on the record alone: the two parsers differ in what they take (how deep it may be,
+    names that occur twice), and what a record means must not depend on those beside it.
+    """
     if any(_holds(field.type, pa.types.is_map) for field in schema):
-        return True
-    is_suspect = b'NaN"' in data or b'Infinity"' in data
-    return is_suspect and any(_holds(field.type, pa.types.is_floating) for field in schema)
+        return lambda _: True
+    has_floats = any(_holds(field.type, pa.types.is_floating) for field in schema)
+    return _is_suspect if has_floats and _is_suspect(data) else None
+
+
+def _is_suspect(data: bytes) -> bool:
+    return b'NaN"' in data or b'Infinity"' in data
 
 
 class _Literal(str):
@@ -189,10 +216,17 @@ def _rewritten(record: bytes, data_type: pa.DataType) -> bytes:
         raise SchemaError(f"a record must hold one JSON object: {error}") from error
 
 
-def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    members = dict(pairs)
+class _Members(dict[str, Any]):
+    """An object, and the names that it has more than once."""
+
+    repeated: frozenset[str] = frozenset()
+
+
+def _members(pairs: list[tuple[str, Any]]) -> _Members:
+    members = _Members(pairs)
     if len(members) < len(pairs):
-        raise ValueError("a name occurs twice")
+        names = Counter(name for name, _ in pairs)
+        members.repeated = frozenset(name for name, count in names.items() if count > 1)
     return members
 
 
@@ -213,6 +247,7 @@ def _spelled(value: Any, data_type: pa.DataType | None) -> str:
     if data_type is not None and pa.types.is_map(data_type):
         return _spelled_entries(value, data_type)
     types = _types_of(data_type)
+    _check_once(value.repeated & types.keys())
     members = (f"{json.dumps(k)}:{_spelled(v, types.get(k))}" for k, v in value.items())
     return f"{{{','.join(members)}}}"
 
@@ -224,8 +259,15 @@ def _types_of(data_type: pa.DataType | None) -> dict[str, pa.DataType]:
     return {field.name: field.type for field in fields}
 
 
-def _spelled_entries(value: dict[str, Any], data_type: pa.MapType) -> str:
+def _check_once(repeated: Collection[str]) -> None:
+    """Refuse names of which it cannot be known which is meant; of others nothing is read."""
+    if repeated:
+        raise ValueError(f"the name {min(repeated)!r} occurs twice")
+
+
+def _spelled_entries(value: _Members, data_type: pa.MapType) -> str:
     """A map as a list of its entries. Keys of an object are texts, whatever they stand for."""
+    _check_once(value.repeated)
     kinds = (pa.types.is_integer, pa.types.is_boolean, pa.types.is_floating)
     is_number = any(is_kind(data_type.key_type) for is_kind in kinds)
     entries = []

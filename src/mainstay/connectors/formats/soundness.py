@@ -28,14 +28,16 @@ def check_sound(column: pa.Array, name: str) -> None:
 
 
 def check_values(column: pa.Array, name: str) -> None:
-    """Refuse times outside of the years 1 to 9999, and decimals beyond their precision.
+    """Refuse times outside of the years 1 to 9999, decimals beyond their precision, and nulls in
+    fields of structs that are NOT NULL.
 
     Python and Spark have none of these. Arrow's readers of CSV and JSON count the digits of a
     decimal before they scale it: ``1000`` passes for a ``decimal(5,2)``.
     """
     data_type = column.type
     if pa.types.is_struct(data_type):
-        for part in column.flatten():
+        for part, field in zip(column.flatten(), data_type, strict=True):
+            _check_present(column, part, field, name)
             check_values(part, name)
     elif pa.types.is_list(data_type):
         check_values(column.flatten(), name)
@@ -46,6 +48,14 @@ def check_values(column: pa.Array, name: str) -> None:
         _check_range(column, name)
     elif pa.types.is_decimal(data_type):
         _check_precision(column, name)
+
+
+def _check_present(parent: pa.Array, part: pa.Array, field: pa.Field, name: str) -> None:
+    """Refuse a struct without a field that is declared NOT NULL; one that is absent needs none."""
+    if not field.nullable and part.null_count > parent.null_count:
+        raise SchemaError(
+            f"column {name!r}: the field {field.name!r} is null but is declared NOT NULL"
+        )
 
 
 def _check_precision(column: pa.Array, name: str) -> None:

@@ -244,6 +244,8 @@ def _jsonable(value: Any, data_type: pa.DataType) -> Any:
 
 
 def _jsonable_scalar(value: Any) -> Any:
+    if isinstance(value, str) and "\0" in value:
+        raise ValueError("it has a zero byte, which no text in PostgreSQL can hold")
     if isinstance(value, bytes):
         return f"\\x{value.hex()}"
     if isinstance(value, datetime | date):

@@ -7,7 +7,6 @@ many digits, bytes that are no UTF-8) are the rows of that batch looked at one b
 from __future__ import annotations
 
 import io
-import json
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -17,6 +16,7 @@ import pyarrow.csv
 
 from mainstay.connectors.formats.malformed import BadRecord
 from mainstay.connectors.postgres.columns import Column, composed, fitting, identifier
+from mainstay.connectors.postgres.json_values import from_json
 from mainstay.errors import SchemaError, SourceError
 from mainstay.schema import array_of, format_type
 
@@ -131,12 +131,20 @@ def _decoded(column: pa.ChunkedArray, field: pa.Field) -> pa.Array:
         values = [None if text is None else bytes.fromhex(text[2:]) for text in column.to_pylist()]
         return pa.array(values, data_type)
     if pa.types.is_nested(data_type):
-        values = [None if text is None else json.loads(text) for text in column.to_pylist()]
+        texts = column.to_pylist()
+        values = [None if text is None else _from_json(text, field) for text in texts]
         return array_of(values, data_type, f"column {field.name!r}")
     array = pa.concat_arrays(column.chunks) if column.num_chunks else pa.nulls(0, data_type)
     if pa.types.is_decimal(data_type):
         _check_digits(array, field)
     return array
+
+
+def _from_json(text: str, field: pa.Field) -> Any:
+    try:
+        return from_json(text, field.type)
+    except ValueError as error:
+        raise SchemaError(f"column {field.name!r}: {error}") from error
 
 
 def _check_digits(array: pa.Array, field: pa.Field) -> None:
