@@ -267,4 +267,3 @@ class Played:
             restore=RestoreOptions("latest-or-new"),
             tuning=self.scenario.tuning,
         )
-

@@ -130,7 +130,9 @@ class Model:
         return after
 
 
-def _store(held: dict[Any, Any], key: Any, found: Any, old: Declared, new: Declared, now: float) -> None:
+def _store(
+    held: dict[Any, Any], key: Any, found: Any, old: Declared, new: Declared, now: float
+) -> None:
     if old.kind == "list":
         held[key] = [each for pair in found for each in _converted(pair, old, new, now)]
     elif old.kind == "map":

@@ -141,9 +141,7 @@ def converted(value: Any, before: Type, after: Type) -> Any:
                 for name, each in value.items()
             }
     old = {name: (each, of) for (name, of), each in zip(before[1], value, strict=True)}
-    return tuple(
-        converted(*old[name], of) if name in old else None for name, of in after[1]
-    )
+    return tuple(converted(*old[name], of) if name in old else None for name, of in after[1])
 
 
 # ---------------------------------------------------------------- comparing

@@ -1,0 +1,57 @@
+"""Bugs to plant in what graphs are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+from unittest.mock import patch
+
+from mainstay.api.stream import Stream
+from mainstay.runtime.operators.joins import base
+from mainstay.runtime.operators.joins.base import Join
+from mainstay.runtime.watermarks import GateClock
+from mainstay.runtime.worker import assembly
+from tests.simulation.planting import planting
+
+DEFECTS, defect = planting()
+
+
+@defect
+def a_union_of_a_stream_with_itself_is_that_stream() -> Iterator[None]:
+    right = Stream.union
+
+    def once(self: Stream, *others: Stream) -> Stream:
+        joined = right(self, *others)
+        joined._origins = tuple(dict.fromkeys(joined._origins))
+        return joined
+
+    with patch.object(Stream, "union", once):
+        yield
+
+
+@defect
+def of_several_readers_in_a_chain_the_first_gets_the_rows() -> Iterator[None]:
+    right = assembly._to_all
+    with patch.object(assembly, "_to_all", lambda targets: right(targets[:1])):
+        yield
+
+
+@defect
+def a_null_in_a_key_matches_null() -> Iterator[None]:
+    with patch.object(base, "have_no_null", lambda keys: None):
+        yield
+
+
+@defect
+def the_input_that_is_furthest_says_the_time() -> Iterator[None]:
+    with patch.object(GateClock, "_held_at", GateClock._furthest):
+        yield
+
+
+@defect
+def event_time_behind_a_join_is_not_held_back() -> Iterator[None]:
+    def at_once(self: Any, watermark: Any) -> Any:
+        return watermark
+
+    with patch.object(Join, "forwarded", at_once):
+        yield
