@@ -15,8 +15,8 @@ from mainstay.plan.check import check_graph
 from mainstay.plan.planning import plan_of
 from tests.graphs.drawing import drawn_graph
 from tests.graphs.keyed import Tally
-from tests.graphs.playing import named
 from tests.graphs.operators import KINDS, Step
+from tests.graphs.playing import named
 from tests.graphs.rows import ROW
 
 Call = Callable[[Any], Any]
@@ -147,17 +147,19 @@ def calls() -> dict[str, Callable[[Any, Any, Callable[[], Any]], Any]]:
         "join_kept": lambda env, s, any: s.key_by("k").join(
             s.key_by("k"), keep=any(), ttl=any(), suffix="_r"
         ),
-        "window_aggregate": lambda env, s, any: s.key_by("k")
-        .window(ms.tumbling("1s"), on=any(), emit=any(), every=any())
-        .aggregate(a=any()),
-        "window_top": lambda env, s, any: s.key_by("k")
-        .window(ms.tumbling("1s"), on="at")
-        .top(any(), by=any()),
+        "window_aggregate": lambda env, s, any: (
+            s.key_by("k")
+            .window(ms.tumbling("1s"), on=any(), emit=any(), every=any())
+            .aggregate(a=any())
+        ),
+        "window_top": lambda env, s, any: (
+            s.key_by("k").window(ms.tumbling("1s"), on="at").top(any(), by=any())
+        ),
         "window_reduce": lambda env, s, any: s.window(ms.tumbling("1s"), on="at").reduce(any()),
         "tumbling": lambda env, s, any: ms.tumbling(any(), offset=any()),
         "sliding": lambda env, s, any: ms.sliding(any(), every=any()),
-        "session": lambda env, s, any: s.key_by("k").window(ms.session(any()), on="at").aggregate(
-            n=ms.count()
+        "session": lambda env, s, any: (
+            s.key_by("k").window(ms.session(any()), on="at").aggregate(n=ms.count())
         ),
         "rows": lambda env, s, any: ms.rows(any(), any()),
         "interval": lambda env, s, any: ms.interval(any(), any()),

@@ -29,7 +29,7 @@ def fields_of_structs_are_converted_by_their_places() -> Iterator[None]:
                 array.flatten(), fields=fields, mask=array.is_null()
             )
             return right(renamed, declared)
-        except pa.ArrowInvalid:
+        except pa.ArrowException:
             return right(array, declared)
 
     with patch.object(evolution, "_convert_structs", by_place):
