@@ -1,4 +1,4 @@
-"""Bugs to plant in what graphs are made of."""
+"""Bugs to plant in what graphs are made of, each with a graph that has the part."""
 
 from __future__ import annotations
 
@@ -11,9 +11,18 @@ from mainstay.runtime.operators.joins import base
 from mainstay.runtime.operators.joins.base import Join
 from mainstay.runtime.watermarks import GateClock
 from mainstay.runtime.worker import assembly
+from tests.graphs.operators import Step
 from tests.simulation.planting import planting
 
 DEFECTS, defect = planting()
+
+
+def source(number: int, delay_s: int | None = 5) -> Step:
+    return Step(
+        "source",
+        (),
+        {"seed": number, "count": 24, "splits": 2, "delay_s": delay_s, "first": 1 + 1000 * number},
+    )
 
 
 @defect
@@ -55,3 +64,42 @@ def event_time_behind_a_join_is_not_held_back() -> Iterator[None]:
 
     with patch.object(Join, "forwarded", at_once):
         yield
+
+
+_WINDOW = {"window": "tumbling", "by": "aggregate", "key": "k", "lateness_s": 0}
+_JOIN = {"key": "0", "how": "left", "within": "before"}
+
+GRAPHS: dict[str, list[Step]] = {
+    "a union of a stream with itself is that stream": [
+        source(1),
+        Step("union", (0, 0)),
+        Step("sink", (1,)),
+    ],
+    "of several readers in a chain the first gets the rows": [
+        source(1),
+        Step("map", (0,), {"of": "more"}),
+        Step("filter", (0,), {"by": "function"}),
+        Step("sink", (1,)),
+        Step("sink", (2,)),
+    ],
+    "a null in a key matches null": [
+        source(1),
+        source(2),
+        Step("regular_join", (0, 1), {"key": "k", "how": "inner"}),
+        Step("sink", (2,)),
+    ],
+    "the input that is furthest says the time": [
+        source(1),
+        source(2),
+        Step("union", (0, 1)),
+        Step("window", (2,), _WINDOW),
+        Step("sink", (3,)),
+    ],
+    "event time behind a join is not held back": [
+        source(1),
+        source(2),
+        Step("interval_join", (0, 1), _JOIN),
+        Step("window", (2,), _WINDOW),
+        Step("sink", (3,)),
+    ],
+}

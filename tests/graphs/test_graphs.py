@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 import pytest
 
-from tests.graphs.defects import DEFECTS
-from tests.graphs.playing import check_seed
+from tests.graphs.defects import DEFECTS, GRAPHS
+from tests.graphs.playing import check_graph_of, check_seed, scenario_of
 from tests.simulation import noticing
 
 SUITE, CHUNK = 24, 8
@@ -30,5 +31,9 @@ def test_many_random_graphs_give_what_their_model_gives(first: int) -> None:
 @pytest.mark.mutation
 @pytest.mark.parametrize("defect", DEFECTS)
 def test_a_planted_defect_is_noticed(defect: str) -> None:
+    def check(seed: int) -> None:
+        course = replace(scenario_of(seed), mode="exactly_once")
+        check_graph_of(GRAPHS[defect], course)
+
     with DEFECTS[defect]():
-        assert noticing.is_noticed(check_seed, 200)
+        assert noticing.is_noticed(check, 20)

@@ -1,4 +1,4 @@
-"""Whatever the API is called with, it says no with an error of its own or builds what can be run."""
+"""Whatever the API is called with, it refuses with an error of its own or builds what can run."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from unittest.mock import patch
 import numpy as np
 import pyarrow as pa
 
-from mainstay.state import evolution, merge, upgrade
+from mainstay.state import compaction, evolution, merge, upgrade
 from mainstay.state.upgrade import StateUpgrade
 from tests.simulation.planting import planting
 
@@ -53,14 +53,13 @@ def a_merge_forgets_what_was_deleted() -> Iterator[None]:
 
 
 @defect
-def a_merge_keeps_the_first_of_two_values() -> Iterator[None]:
-    def firsts(codes: Any, mask: Any) -> Any:
-        found = np.full(int(codes.max(initial=-1)) + 1, -1)
-        for place in np.flatnonzero(mask)[::-1]:
-            found[codes[place]] = place
-        return found
+def a_merge_takes_the_newest_segment_for_the_oldest() -> Iterator[None]:
+    right = compaction.merge
 
-    with patch.object(merge, "_last", firsts), patch.object(merge, "_are_last", lambda table: None):
+    def reversed_(parts: Any, *, to_base: bool) -> Any:
+        return right(parts[::-1], to_base=to_base)
+
+    with patch.object(compaction, "merge", reversed_):
         yield
 
 

@@ -134,9 +134,7 @@ def settled(state: Declared) -> Declared:
 
 def next_state(random: Random, state: Declared) -> Declared:
     state = settled(state)
-    match random.choice(
-        ["type", "type", "type", "ttl", "ttl", "kind", "field", "migrate", "map_key"]
-    ):
+    match random.choice(["type", "type", "type", "ttl", "ttl", "kind", "field", "map_key"]):
         case "type" if state.kind != "aggregating":
             return replace(state, type=evolved(random, state.type))
         case "ttl":
@@ -146,8 +144,6 @@ def next_state(random: Random, state: Declared) -> Declared:
             return replace(state, kind=other)
         case "field" if state.kind != "aggregating" and (less := without_a_field(state.type)):
             return replace(state, type=less[0])
-        case "migrate" if state.type == "string":
-            return replace(state, type="long", migrates=True)
         case "map_key" if state.kind == "map":
             return replace(state, map_key=WIDER.get(state.map_key, state.map_key))
     return state
