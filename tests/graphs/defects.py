@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 from unittest.mock import patch
 
 from mainstay.api.stream import Stream
 from mainstay.runtime.operators.joins import base
-from mainstay.runtime.operators.joins.base import Join
 from mainstay.runtime.watermarks import GateClock
 from mainstay.runtime.worker import assembly
 from tests.graphs.operators import Step
@@ -57,17 +55,7 @@ def the_input_that_is_furthest_says_the_time() -> Iterator[None]:
         yield
 
 
-@defect
-def event_time_behind_a_join_is_not_held_back() -> Iterator[None]:
-    def at_once(self: Any, watermark: Any) -> Any:
-        return watermark
-
-    with patch.object(Join, "forwarded", at_once):
-        yield
-
-
 _WINDOW = {"window": "tumbling", "by": "aggregate", "key": "k", "lateness_s": 0}
-_JOIN = {"key": "0", "how": "left", "within": "before"}
 
 GRAPHS: dict[str, list[Step]] = {
     "a union of a stream with itself is that stream": [
@@ -92,13 +80,6 @@ GRAPHS: dict[str, list[Step]] = {
         source(1),
         source(2),
         Step("union", (0, 1)),
-        Step("window", (2,), _WINDOW),
-        Step("sink", (3,)),
-    ],
-    "event time behind a join is not held back": [
-        source(1),
-        source(2),
-        Step("interval_join", (0, 1), _JOIN),
         Step("window", (2,), _WINDOW),
         Step("sink", (3,)),
     ],

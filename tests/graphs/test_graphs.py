@@ -28,6 +28,11 @@ def test_many_random_graphs_give_what_their_model_gives(first: int) -> None:
         check_seed(seed)
 
 
+@pytest.mark.parametrize("defect", GRAPHS)
+def test_graphs_of_planted_defects_are_right_without_them(defect: str) -> None:
+    check_graph_of(GRAPHS[defect], replace(scenario_of(0), mode="exactly_once"))
+
+
 @pytest.mark.mutation
 @pytest.mark.parametrize("defect", DEFECTS)
 def test_a_planted_defect_is_noticed(defect: str) -> None:
