@@ -1,0 +1,26 @@
+"""Whatever the API is called with, it refuses with an error of its own or builds what can run."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.graphs.misuse import check_misuse
+
+SUITE = 60
+SEARCHED = int(os.environ.get("MAINSTAY_SEEDS", "1000"))
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_misuse_is_refused_with_an_error_of_mainstay() -> None:
+    refused = sum(check_misuse(seed) for seed in range(SUITE))
+    assert refused > SUITE
+
+
+@pytest.mark.soak
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("first", range(SUITE, SUITE + SEARCHED, 100))
+def test_much_misuse_is_refused_with_an_error_of_mainstay(first: int) -> None:
+    for seed in range(first, first + 100):
+        check_misuse(seed)
