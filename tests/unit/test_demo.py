@@ -90,7 +90,7 @@ def test_a_cluster_needs_a_folder_that_all_machines_see(tmp_path: Path) -> None:
 
 
 def test_a_job_that_is_over_before_a_worker_is_killed_shows_nothing() -> None:
-    scale = replace(SMALL, seconds=1e-3)
+    scale = replace(SMALL, orders=0, seconds=1000.0)
     out = io.StringIO()
     assert main(scale, out, embedded=True) == 1
     assert "before a worker could be killed" in out.getvalue()
