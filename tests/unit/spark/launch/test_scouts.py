@@ -118,6 +118,7 @@ def test_one_that_cannot_reach_where_another_can_is_no_lack_of_slots(
     message = refusal(territory, 2)
     assert "executors cannot reach the coordinator" in message
 
+
 def test_a_cluster_that_runs_nothing_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scouts, "FIRST_S", 0.2)
 
