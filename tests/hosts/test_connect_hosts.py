@@ -8,15 +8,18 @@ import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.hosts.driving import RemoteDriver, begun
+from tests.hosts.driving import ROOT, RemoteDriver, begun
+from tests.hosts.program import run
 from tests.services.spark_hosts import DRIVER
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("connect hosts")]
 
-TOTALS = [["alice", 5], ["alice", 7], ["bob", 3]]
+FINISHED = [("alice", 5), ("alice", 7), ("bob", 3)]
+TOTALS = [list(row) for row in FINISHED]
 Report = Callable[[str, object], None]
 
 
@@ -41,6 +44,22 @@ def test_the_first_job_finds_the_address_of_its_client_and_outlives_a_worker(
     job.await_epoch(after=before)
     record_property("seconds until it ran again", job.first_record_after(killed_at))
     job.finish()
+
+
+@pytest.mark.soak
+def test_the_commands_of_the_documentation_run_the_first_job_and_the_demonstration(
+    client: RemoteDriver, tmp_path: Path
+) -> None:
+    """As programs of their own, each a client of the server."""
+    options: dict[str, Any] = {"cwd": tmp_path, "capture_output": True, "timeout": 400.0}
+    first = ["mainstay", "run", str(ROOT / "examples" / "order_totals.py"), "--master", "{master}"]
+    done = run(client.cluster, *first, **options)
+    assert done.stdout.splitlines()[0] == f"finished {FINISHED}", done.stderr
+    demo = ["mainstay", "demo", "--master", "{master}", "--directory", "{folder}"]
+    done = run(client.cluster, *demo, **options)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"worker 1 is killed \(kill -9 \d+ on 10\.77\.0\.1[23]\)", done.stdout)
+    assert "state and output have every order exactly once" in done.stdout
 
 
 @pytest.mark.soak

@@ -22,7 +22,7 @@ from tests.services.hosts import Hosts
 MASTER, DRIVER = "m", "d"
 PORT = 7077
 SLOTS_EACH = 2
-PATIENCE_S = 90.0
+PATIENCE_S = 180.0
 
 
 class SparkHosts:

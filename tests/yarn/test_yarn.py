@@ -115,6 +115,22 @@ def test_a_killed_worker_and_a_killed_executor_are_survived(
     ledger.check()
 
 
+def test_the_demonstration_kills_a_worker_and_counts_every_order_once(
+    yarn: YarnCluster, tmp_path: Path
+) -> None:
+    command = [sys.executable, "-m", "mainstay.cli", "demo"]
+    done = subprocess.run(
+        [*command, "--master", "yarn", "--directory", str(tmp_path)],
+        env=yarn.environment,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"worker 1 is killed \(kill -9 \d+ on \S+\)", done.stdout), done.stdout
+    assert "state and output have every order exactly once" in done.stdout
+
+
 # ---------------------------------------------------------------- archives
 
 
