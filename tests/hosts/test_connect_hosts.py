@@ -53,7 +53,7 @@ def test_the_commands_of_the_documentation_run_the_first_job_and_the_demonstrati
     """As programs of their own, each a client of the server."""
     options: dict[str, Any] = {"cwd": tmp_path, "capture_output": True, "timeout": 400.0}
     first = ["mainstay", "run", str(ROOT / "examples" / "order_totals.py"), "--master", "{master}"]
-    done = run(client.cluster, *first, **options)
+    done = run(client.cluster, *first, "--snapshots", "{folder}/totals", **options)
     assert done.stdout.splitlines()[0] == f"finished {FINISHED}", done.stderr
     demo = ["mainstay", "demo", "--master", "{master}", "--directory", "{folder}"]
     done = run(client.cluster, *demo, **options)

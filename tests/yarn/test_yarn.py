@@ -115,20 +115,25 @@ def test_a_killed_worker_and_a_killed_executor_are_survived(
     ledger.check()
 
 
-def test_the_demonstration_kills_a_worker_and_counts_every_order_once(
-    yarn: YarnCluster, tmp_path: Path
-) -> None:
-    command = [sys.executable, "-m", "mainstay.cli", "demo"]
+def mainstay(yarn: YarnCluster, *arguments: str) -> str:
+    """What a command prints, which must end well."""
+    command = [sys.executable, "-m", "mainstay.cli", *arguments, "--master", "yarn"]
+    environment = yarn.environment
     done = subprocess.run(
-        [*command, "--master", "yarn", "--directory", str(tmp_path)],
-        env=yarn.environment,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=PATIENCE_S
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert re.search(r"worker 1 is killed \(kill -9 \d+ on \S+\)", done.stdout), done.stdout
-    assert "state and output have every order exactly once" in done.stdout
+    return done.stdout
+
+
+def test_the_commands_of_the_page_run_the_first_job_and_the_demonstration(
+    yarn: YarnCluster, tmp_path: Path
+) -> None:
+    job = ["run", "examples/order_totals.py", "--snapshots", str(tmp_path / "totals")]
+    assert mainstay(yarn, *job).startswith("finished [('alice', 5), ('alice', 7), ('bob', 3)]")
+    said = mainstay(yarn, "demo", "--directory", str(tmp_path))
+    assert re.search(r"worker 1 is killed \(kill -9 \d+ on \S+\)", said), said
+    assert "state and output have every order exactly once" in said
 
 
 # ---------------------------------------------------------------- archives
