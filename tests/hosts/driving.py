@@ -88,7 +88,7 @@ class RunningLedger:
             assert seen["status"] not in ("failed", "finished"), seen
             return bool(what(seen))
 
-        await_until(is_so, why, 150)
+        await_until(is_so, why, 300)
         return seen
 
     def await_epoch(self, after: int = 0) -> dict[str, Any]:
