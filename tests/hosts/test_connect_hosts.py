@@ -53,7 +53,7 @@ def test_the_commands_of_the_documentation_run_the_first_job_and_the_demonstrati
     """As programs of their own, each a client of the server."""
     options: dict[str, Any] = {"cwd": tmp_path, "capture_output": True, "timeout": 400.0}
     first = ["mainstay", "run", str(ROOT / "examples" / "order_totals.py"), "--master", "{master}"]
-    done = run(client.cluster, *first, "--snapshots", "{folder}/totals", **options)
+    done = run(client.cluster, *first, "--snapshots", str(tmp_path / "totals"), **options)
     assert done.stdout.splitlines()[0] == f"finished {FINISHED}", done.stderr
     demo = ["mainstay", "demo", "--master", "{master}", "--directory", "{folder}"]
     done = run(client.cluster, *demo, **options)
@@ -109,6 +109,8 @@ def test_a_host_that_is_cut_off_is_said_to_be_lost_and_every_row_counts_once(
     job.await_epoch(after=before)
     assert job.hosts() == {"w1"}
     record_property("seconds until it ran again", job.first_record_after(cut_at))
-    print(job.look(), client.warnings())
+    (said,) = [line for line in client.warnings() if "Spark could not be told" in line]
+    assert f"host {client.cluster.hosts.address('w2')}, with worker" in said
+    assert "It notices by itself, after spark.worker.timeout" in said
     client.cluster.hosts.mend("w2")
     job.finish()
