@@ -28,7 +28,7 @@ class RemoteDriver:
         with self.log.open("ab") as log:
             self._process = cluster.hosts.start(
                 DRIVER,
-                [sys.executable, "-m", "tests.hosts.driver", cluster.master, address],
+                [sys.executable, "-m", "tests.hosts.driver", cluster.entry, address],
                 cwd=ROOT,
                 env=cluster.environment(DRIVER),
                 stdin=subprocess.PIPE,
@@ -88,7 +88,7 @@ class RunningLedger:
             assert seen["status"] not in ("failed", "finished"), seen
             return bool(what(seen))
 
-        await_until(is_so, why, 150)
+        await_until(is_so, why, 300)
         return seen
 
     def await_epoch(self, after: int = 0) -> dict[str, Any]:
