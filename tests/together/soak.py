@@ -29,7 +29,7 @@ from tests.together.sampling import Sampler
 from tests.together.storage import SmallDisk
 
 LOG = logging.getLogger("together")
-FIRST_EPOCH_S = 240.0
+FIRST_EPOCH_S = 600.0
 END_S = 600.0
 SESSIONS = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'"
 
