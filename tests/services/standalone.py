@@ -55,7 +55,11 @@ class StandaloneCluster:
         self._closing.close()
 
     def _start(self, name: str, *arguments: str) -> None:
-        settings = {"SPARK_HOME": str(self._home), "SPARK_DAEMON_MEMORY": "256m"}
+        settings = {
+            "SPARK_HOME": str(self._home),
+            "SPARK_DAEMON_MEMORY": "256m",
+            "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1",
+        }
         environment = {**os.environ, **settings, "SPARK_LOCAL_IP": "127.0.0.1"}
         command = [f"{self._home}/bin/spark-class", f"org.apache.spark.deploy.{name}", *arguments]
         with (self._folder / "cluster.log").open("ab") as log:

@@ -1,7 +1,10 @@
 """``python -m tests.together``: the soak, for ``MAINSTAY_TOGETHER_MINUTES`` (60).
 
 ``MAINSTAY_TOGETHER_SEED`` plays the plan of an earlier run again. ``MAINSTAY_TOGETHER_FOLDER`` is
-where everything lies, and is kept. The exit code is 1 if anything was not as it must be.
+where everything lies, and is kept. With ``MAINSTAY_TOGETHER_MASTER=processes`` there is no cluster,
+and drivers start their workers themselves: no executor is killed then.
+
+The exit code is 1 if anything was not as it must be.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ def main() -> int:
     logging.getLogger("together").setLevel(logging.INFO)
     minutes = float(os.environ.get("MAINSTAY_TOGETHER_MINUTES", "60"))
     seed = int(os.environ.get("MAINSTAY_TOGETHER_SEED") or random.randrange(1_000_000))
+    on_spark = os.environ.get("MAINSTAY_TOGETHER_MASTER") != "processes"
     given = os.environ.get("MAINSTAY_TOGETHER_FOLDER")
     folder = Path(given or tempfile.mkdtemp(prefix="together-"))
     print(f"seed {seed}, {minutes:g} minutes, in {folder}", flush=True)
@@ -30,7 +34,7 @@ def main() -> int:
     is_good = False
     try:
         with ExitStack() as closing:
-            report = Soak(folder, seed, closing).run(minutes)
+            report = Soak(folder, seed, closing, on_spark=on_spark).run(minutes)
             is_good = not report.differences
         print(report.text(), flush=True)
     finally:

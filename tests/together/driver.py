@@ -16,10 +16,18 @@ import cloudpickle
 from pyspark.sql import SparkSession
 
 import mainstay as ms
+from mainstay.api.overrides import PROCESSES
 from mainstay.spark.launch.session import DAEMON, STEADY
 from tests.together import program
 
 LEASE = "8s"
+SLOTS = {
+    "orders": {"spark.executor.cores": "2", "spark.cores.max": "4"},
+    "accounts": {"spark.executor.cores": "3", "spark.cores.max": "3"},
+}
+"""Each driver holds its own: two executors, or one."""
+LIGHT = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Many small machines of Java that start often."""
 
 
 def session(settings: dict[str, Any]) -> SparkSession:
@@ -32,9 +40,9 @@ def session(settings: dict[str, Any]) -> SparkSession:
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.memory", "512m")
         .config("spark.executor.memory", "512m")
-        .config("spark.executor.cores", "2")
-        .config("spark.executor.instances", "2")
-        .config("spark.cores.max", "4")
+        .config(map=SLOTS[settings["job"]])
+        .config("spark.driver.extraJavaOptions", LIGHT)
+        .config("spark.executor.extraJavaOptions", LIGHT)
         .config(map={**STEADY, **DAEMON})
         .getOrCreate()
     )
@@ -50,7 +58,7 @@ def environment(settings: dict[str, Any]) -> ms.Environment:
         else ms.RocksDB(memory="64MiB", directory=settings["rocksdb"])
     )
     return ms.Environment(
-        spark=session(settings),
+        spark=session(settings) if settings["master"] else PROCESSES,
         parallelism=settings["parallelism"],
         snapshots=ms.Snapshots(settings["snapshots"], every="2s", timeout="1min"),
         restart=ms.Restart(max_failures=10_000, backoff="0.2s", max_backoff="2s"),

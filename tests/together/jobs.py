@@ -88,8 +88,15 @@ class TogetherJob:
     """One of the jobs. Requests are made one at a time."""
 
     def __init__(
-        self, name: str, folder: Path, storage: Path, master: str, places: Places, drivers: int
+        self,
+        name: str,
+        folder: Path,
+        storage: Path,
+        master: str | None,
+        places: Places,
+        drivers: int,
     ) -> None:
+        """``storage`` is where snapshots go. Without a master there is no cluster."""
         self.name = name
         self.version = 1
         self.parallelism = 2
@@ -104,9 +111,10 @@ class TogetherJob:
         self.asking = threading.Lock()
         self._minding = threading.RLock()
         self._is_held = True
+        self._has_ended = False
         self._folder = folder / name
         self._storage = storage
-        self._master = master
+        self.master = master
         self._places = places
         self._count = drivers
         self._folder.mkdir(parents=True)
@@ -136,21 +144,27 @@ class TogetherJob:
 
     def start(self) -> None:
         with self._minding:
-            self._is_held = False
+            self._is_held = self._has_ended = False
             self.mind()
 
     def mind(self) -> None:
         """Start drivers in the place of those that have died, as a supervisor does."""
         with self._minding:
             self._bury()
-            while not self._is_held and len(self.drivers) < self._count:
+            while not self._is_over and len(self.drivers) < self._count:
                 self.drivers.append(self._driver())
+
+    @property
+    def _is_over(self) -> bool:
+        """Whether nobody is to be started: the job is being stopped, or has read all there is."""
+        return self._is_held or (self._places.is_bounded and self._has_ended)
 
     def _bury(self) -> None:
         for driver in [each for each in self.drivers if not each.is_alive]:
             code = driver.process.returncode
             self.drivers.remove(driver)
-            if code in AGAIN or (code == 0 and self._is_held):
+            self._has_ended |= code == 0
+            if code in AGAIN or (code == 0 and (self._is_held or self._places.is_bounded)):
                 continue
             said = driver.log.read_text(errors="replace")[-3000:]
             self.findings.append(f"{self.name}: a driver has ended with {code}: {said}")
@@ -162,7 +176,7 @@ class TogetherJob:
         settings = {
             "job": self.name,
             "name": now.name,
-            "master": self._master,
+            "master": self.master,
             "parallelism": self.parallelism,
             "version": self.version,
             "snapshots": str(now.snapshots),

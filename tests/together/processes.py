@@ -47,12 +47,13 @@ def _ports(pid: int) -> set[int]:
 
 def workers_of(cluster: Path, job: TogetherJob) -> list[psutil.Process]:
     """Processes of Python below the executors that are linked to others: workers of an attempt."""
-    found = []
-    for executor in executors_of(cluster, job):
-        for process in _below(executor):
-            if _is_linked(process):
-                found.append(process)
-    return found
+    above = executors_of(cluster, job) if job.master else _programs(job)
+    return [process for each in above for process in _below(each) if _is_linked(process)]
+
+
+def _programs(job: TogetherJob) -> list[psutil.Process]:
+    """The drivers, which start workers themselves where there is no cluster."""
+    return [psutil.Process(each.process.pid) for each in list(job.drivers) if each.is_alive]
 
 
 def _below(process: psutil.Process) -> list[psutil.Process]:

@@ -90,12 +90,19 @@ class Sampler:
 
     def look(self) -> None:
         for name, find in self._kinds.items():
-            seen = [taken for each in find() if (taken := taken_by(each)) is not None]
+            seen = [taken for each in _found(find) if (taken := taken_by(each)) is not None]
             for place, unit in enumerate(UNITS):
                 self.samples.add(name, unit, [taken[place] for taken in seen])
         for (name, unit), figure in self._figures.items():
             value = figure()
             self.samples.add(name, unit, [] if value is None else [value])
+
+
+def _found(find: Callable[[], Sequence[psutil.Process]]) -> Sequence[psutil.Process]:
+    try:
+        return find()
+    except psutil.Error:
+        return []  # one has ended while it was looked for
 
 
 def taken_by(process: psutil.Process) -> tuple[float, float, float] | None:

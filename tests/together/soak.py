@@ -21,7 +21,7 @@ from tests.together.feeding import Feeder
 from tests.together.generator import PARTITIONS
 from tests.together.jobs import TogetherJob
 from tests.together.judging import judge
-from tests.together.plan import APART_S, plan
+from tests.together.plan import APART_S, Planned, plan
 from tests.together.processes import workers_of
 from tests.together.program import Places
 from tests.together.report import Report
@@ -37,7 +37,9 @@ SESSIONS = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client b
 class Soak:
     """What runs, from the services to the clients; ``closing`` ends it in the other order."""
 
-    def __init__(self, folder: Path, seed: int, closing: ExitStack) -> None:
+    def __init__(
+        self, folder: Path, seed: int, closing: ExitStack, *, on_spark: bool = True
+    ) -> None:
         self.seed = seed
         self.closing = closing
         self.disk = SmallDisk(folder / "disk")
@@ -50,7 +52,7 @@ class Soak:
         self.feeder = Feeder(self.broker.servers, folder / "files", seed)
         cluster = folder / "cluster"
         cluster.mkdir()
-        master = closing.enter_context(StandaloneCluster(cluster, cores=6, memory="4g")).master
+        master = self._master(cluster) if on_spark else None
         places = Places(self.broker.servers, self.dsn, "", str(folder / "files"), False)
         self.jobs = [
             TogetherJob(name, folder, self.disk.place, master, places, drivers)
@@ -65,6 +67,10 @@ class Soak:
             self.jobs, cluster, self.disk, self.broker, self.postgres, self.clients, savepoints
         )
         self.sampler = self._sampler(cluster)
+
+    def _master(self, folder: Path) -> str:
+        cluster = StandaloneCluster(folder, cores=8, memory="4g")
+        return self.closing.enter_context(cluster).master
 
     def _broker(self, folder: Path) -> KafkaBroker:
         broker = KafkaBroker(folder)
@@ -109,7 +115,15 @@ class Soak:
     # ------------------------------------------------------------ running
 
     def run(self, minutes: float, apart_s: tuple[float, float] = APART_S) -> Report:
-        events = plan(self.seed, minutes * 60, apart_s)
+        try:
+            self._run(minutes, plan(self.seed, minutes * 60, apart_s))
+        except TimeoutError as error:
+            report = Report(self.seed, minutes, self.chaos.done, self.chaos.skipped, None)
+            report.differences = [str(error), *self.chaos.findings, *self.clients.findings]
+            return report
+        return judge(self, minutes)
+
+    def _run(self, minutes: float, events: list[Planned]) -> None:
         with self._minding():
             self.feeder.start()
             for job in self.jobs:
@@ -122,7 +136,6 @@ class Soak:
             self.chaos.run(events)
             threading.Event().wait(max(0.0, began + minutes * 60 - time.monotonic()))
             self._come_to_an_end()
-        return judge(self, minutes)
 
     def _come_to_an_end(self) -> None:
         """Everything works again; the rest of the input is read, and the jobs finish."""
@@ -145,8 +158,7 @@ class Soak:
         def mind() -> None:
             while not ended.wait(0.5):
                 for job in self.jobs:
-                    job.mind()
-                    job.log.read()
+                    self._mind(job)
 
         thread = threading.Thread(target=mind, daemon=True)
         thread.start()
@@ -155,6 +167,13 @@ class Soak:
         finally:
             ended.set()
             thread.join()
+
+    def _mind(self, job: TogetherJob) -> None:
+        job.log.read()
+        try:
+            job.mind()
+        except OSError as error:
+            job.findings.append(f"a driver of {job.name} cannot be started: {error!r}")
 
     def _await(self, what: Callable[[], bool], timeout_s: float) -> None:
         until = time.monotonic() + timeout_s
@@ -170,5 +189,8 @@ class Soak:
         )
 
 
-def _files(folder: Path) -> float:
-    return float(sum(1 for path in folder.rglob("*") if path.is_file()))
+def _files(folder: Path) -> float | None:
+    try:
+        return float(sum(1 for path in folder.rglob("*") if path.is_file()))
+    except OSError:
+        return None  # a folder was deleted under the look
