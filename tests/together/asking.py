@@ -13,7 +13,7 @@ from tests.together.answers import AnswerBook, Told
 from tests.together.generator import KEYS
 from tests.together.jobs import Incarnation, TogetherJob
 
-PAUSE_S = 0.4
+PAUSE_S = 0.8
 TIMEOUT_S = 10.0
 
 

@@ -23,6 +23,8 @@ from tests.together.storage import BusyDiskError, SmallDisk
 
 LOG = logging.getLogger("together")
 MOST_VERSIONS = 6
+PATIENCE_S = 600.0
+"""For what comes back by itself, on a machine that has other things to do."""
 
 
 class Skipped(Exception):  # noqa: N818 - it is a reason, and no error
@@ -84,7 +86,7 @@ class Chaos:
             thread.start()
             self._threads.append(thread)
 
-    def join(self, timeout_s: float = 600.0) -> None:
+    def join(self, timeout_s: float = 2 * PATIENCE_S) -> None:
         until = time.monotonic() + timeout_s
         for thread in self._threads:
             thread.join(max(0.0, until - time.monotonic()))
@@ -146,7 +148,7 @@ class Chaos:
         with self._locks["kafka"]:
             self._broker.stop()
             threading.Event().wait(event.lasts_s)
-            self._broker.start()
+            self._broker.start(PATIENCE_S)
 
     def _freeze_kafka(self, event: Planned, _: TogetherJob) -> None:
         with self._locks["kafka"]:

@@ -19,6 +19,7 @@ import mainstay as ms
 from mainstay.api.overrides import PROCESSES
 from mainstay.spark.launch.session import DAEMON, STEADY
 from tests.together import program
+from tests.together.places import Places
 
 LEASE = "8s"
 SLOTS = {
@@ -77,8 +78,8 @@ def main() -> None:
     # Spark's Python processes cannot import the tests.
     cloudpickle.register_pickle_by_value(program)
     env = environment(settings)
-    places = program.Places(**settings["places"])
-    program.BUILDS[settings["job"]](env, places, settings["version"])
+    ends = Places(**settings["places"]).ends(settings["job"])
+    program.BUILDS[settings["job"]](env, ends, settings["version"])
     job: Any = env.start(settings["name"])
     draft = place.with_suffix(".draft")
     draft.write_text(job.url)

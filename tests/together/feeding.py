@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 from tests.together.generator import MOVES_PER_FILE, Event, event, move
 from tests.together.model import Prefixes
 
-EVENTS_PER_S = 60
-FILES_EVERY_S = 2.5
+EVENTS_PER_S = 20
+FILES_EVERY_S = 5.0
 BEHIND_S = 0.1
 
 

@@ -22,7 +22,7 @@ from mainstay.errors import MainstayError
 from mainstay.snapshot.history import Ended, Finished
 from mainstay.snapshot.object_storage import open_storage
 from tests.together.logs import LogReader
-from tests.together.program import Places
+from tests.together.places import Places
 
 ROOT = Path(__file__).parents[2]
 AGAIN = (75, 143, -9, -15)

@@ -40,13 +40,13 @@ def of_folders(name: str, parents: Iterable[Path]) -> Rows:
         if (parent / name).exists():
             table = read_committed(parent / name).select(FOLDERS[name])
             found.update(
-                tuple(_plain(value) for value in row)
+                tuple(plain(value) for value in row)
                 for row in zip(*(column.to_pylist() for column in table.columns), strict=True)
             )
     return found
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     if not isinstance(value, datetime):
         return value
     return int(value.timestamp()) * 1_000_000 + value.microsecond

@@ -12,25 +12,21 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import mainstay as ms
-from mainstay.connectors.kafka import Json, KafkaSink, KafkaSource
-from mainstay.connectors.postgres import PostgresSink, PostgresUpsertSink
 
 EVENT = "n long, k long, kind string, deal long, amount int, at timestamp"
 MOVE = "n long, k long, kind string, amount int"
+COUNTED = "n long, k long, amount long, seen long"
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 WINDOW_US = 10_000_000
 LOOP_EVERY = 5
 
 
 @dataclass(frozen=True)
-class Places:
-    """Where the rows come from and go to."""
+class Ends:
+    """A source, and sinks by the name of what they get."""
 
-    servers: str
-    dsn: str
-    parquet: str
-    files: str
-    is_bounded: bool
+    source: Any
+    sinks: dict[str, Any]
 
 
 class Counting(ms.KeyedProcess):
@@ -106,46 +102,35 @@ def turning(head: Any) -> tuple[Any, Any]:
     return done.filter(ms.col("left") > 0), done.filter(ms.col("left") == 0)
 
 
-def build_orders(env: ms.Environment, places: Places, version: int) -> None:
-    source = KafkaSource(
-        places.servers,
-        "events",
-        value=Json(EVENT),
-        until="latest" if places.is_bounded else None,
-    )
-    events = env.source(source, uid="events", watermark=ms.Watermark("at", delay="2s"))
+def build_orders(env: ms.Environment, ends: Ends, version: int) -> None:
+    events = env.source(ends.source, uid="events", watermark=ms.Watermark("at", delay="2s"))
     by_key = events.key_by("k")
-
-    def sink(name: str) -> KafkaSink:
-        return KafkaSink(places.servers, name, value=Json(), key="k")
 
     totals = by_key.process(
         in_version(Totals, version), "n long, k long, seen long, weight long", uid="totals"
     )
-    totals.sink(sink("totals"), uid="totals-out")
+    totals.sink(ends.sinks["totals"], uid="totals-out")
 
     windows = by_key.window(ms.tumbling("10s")).aggregate(
         count=ms.count(), total=ms.sum("amount"), uid="windows"
     )
-    windows.sink(ms.connectors.ParquetSink(f"{places.parquet}/windows"), uid="windows-out")
+    windows.sink(ends.sinks["windows"], uid="windows-out")
 
     buckets = by_key.process(Buckets(), "k long, end long, count long, total long", uid="buckets")
-    buckets.sink(sink("buckets"), uid="buckets-out")
+    buckets.sink(ends.sinks["buckets"], uid="buckets-out")
 
     orders = events.filter(ms.col("kind") == "order").select("deal", "at", ordered="n")
     payments = events.filter(ms.col("kind") == "payment").select("deal", "at", paid="n")
     pairs = orders.key_by("deal").join(
         payments.key_by("deal"), within=ms.interval("0s", "500ms"), suffix="_paid", uid="pairs"
     )
-    pairs.select("deal", "ordered", "paid").sink(
-        ms.connectors.ParquetSink(f"{places.parquet}/pairs"), uid="pairs-out"
-    )
+    pairs.select("deal", "ordered", "paid").sink(ends.sinks["pairs"], uid="pairs-out")
 
     entering = events.filter(ms.col("n") % LOOP_EVERY == 0).map(
         lambda row: (row.n, row.k, row.n % 4 + 1, row.amount), TURNING
     )
     rounds = entering.iterate(turning, uid="loop").select("n", "k", "value")
-    rounds.sink(sink("rounds"), uid="rounds-out")
+    rounds.sink(ends.sinks["rounds"], uid="rounds-out")
 
 
 class Accounts(Counting):
@@ -159,25 +144,21 @@ class Accounts(Counting):
         yield row.n, ctx.key, row.amount, seen
 
 
-def build_accounts(env: ms.Environment, places: Places, version: int) -> None:
-    source = ms.connectors.Files(places.files, schema=MOVE, watch=not places.is_bounded)
+def build_accounts(env: ms.Environment, ends: Ends, version: int) -> None:
     counted = (
-        env.source(source, uid="files")
+        env.source(ends.source, uid="files")
         .key_by("k")
         .process(
             in_version(Accounts, version),
-            "n long, k long, amount long, seen long",
+            COUNTED,
             uid="accounts",
         )
     )
     moves = counted.select("n", "k", "amount")
-    moves.sink(PostgresSink(places.dsn, "moves", create=True), uid="moves-out")
-    moves.filter(ms.col("k") % 2 == 0).sink(
-        ms.connectors.ParquetSink(f"{places.parquet}/copies"), uid="copies-out"
-    )
-    counted.select("k", "seen").key_by("k").sink(
-        PostgresUpsertSink(places.dsn, "balances", key="k", create=True), uid="balances-out"
-    )
+    moves.sink(ends.sinks["moves"], uid="moves-out")
+    moves.filter(ms.col("k") % 2 == 0).sink(ends.sinks["copies"], uid="copies-out")
+    balances = counted.select("k", "seen").key_by("k")
+    balances.sink(ends.sinks["balances"], uid="balances-out")
 
 
 BUILDS = {"orders": build_orders, "accounts": build_accounts}

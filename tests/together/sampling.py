@@ -14,7 +14,7 @@ from statistics import median
 
 import psutil
 
-EVERY_S = 5.0
+EVERY_S = 10.0
 UNITS = ("rss_mb", "fds", "connections")
 FEWEST = 12
 """With fewer samples a quarter says nothing."""

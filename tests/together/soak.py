@@ -21,16 +21,16 @@ from tests.together.feeding import Feeder
 from tests.together.generator import PARTITIONS
 from tests.together.jobs import TogetherJob
 from tests.together.judging import judge
+from tests.together.places import Places
 from tests.together.plan import APART_S, Planned, plan
 from tests.together.processes import workers_of
-from tests.together.program import Places
 from tests.together.report import Report
 from tests.together.sampling import Sampler
 from tests.together.storage import SmallDisk
 
 LOG = logging.getLogger("together")
 FIRST_EPOCH_S = 600.0
-END_S = 600.0
+END_S = 900.0
 SESSIONS = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'"
 
 
@@ -148,7 +148,7 @@ class Soak:
         self._await(lambda: all(job.has_finished for job in self.jobs), END_S)
         self.clients.end()
         for job in self.jobs:
-            self._await(lambda job=job: not any(d.is_alive for d in job.drivers), 60.0)
+            self._await(lambda job=job: not any(d.is_alive for d in job.drivers), END_S)
 
     @contextmanager
     def _minding(self) -> Iterator[None]:
