@@ -14,6 +14,9 @@ from dataclasses import dataclass, field
 
 from tests.together.generator import PARTITIONS
 
+MOST_LETTERS = 90
+"""Of a refusal: what comes after that are mostly numbers."""
+
 
 @dataclass(frozen=True, slots=True)
 class Before:
@@ -57,6 +60,7 @@ class AnswerBook:
         self._legal = legal
         self._lock = threading.Lock()
         self.counts: Counter[str] = Counter()
+        self.reasons: Counter[str] = Counter()
         self.differences: list[str] = []
         self.epochs: set[tuple[int, int]] = set()
         """The epochs that committed answers were of, by incarnation."""
@@ -72,9 +76,10 @@ class AnswerBook:
             of = (incarnation, key)
             return Before(dict(self._live.get(of, {})), self._committed.get(of, (0, 0)))
 
-    def refuse(self, level: str) -> None:
+    def refuse(self, level: str, why: str) -> None:
         with self._lock:
             self.counts[f"{level}, refused"] += 1
+            self.reasons[why[:MOST_LETTERS]] += 1
 
     def take(self, told: Told) -> None:
         with self._lock:

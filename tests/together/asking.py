@@ -58,8 +58,9 @@ class Clients:
             level = rng.choice(("live", "committed", "stored"))
             try:
                 self._ask(client, job, level, rng.randrange(KEYS))
-            except (MainstayError, TimeoutError, OSError):
-                self._books[job.name].refuse("live" if level == "live" else "committed")
+            except (MainstayError, TimeoutError, OSError) as error:
+                of = "live" if level == "live" else "committed"
+                self._books[job.name].refuse(of, f"{type(error).__name__}: {error}")
             except Exception as error:
                 self.findings.append(f"a client was told {error!r} by {job.name} ({level})")
 

@@ -21,7 +21,7 @@ from mainstay.spark.launch.session import DAEMON, STEADY
 from tests.together import program
 from tests.together.places import Places
 
-LEASE = "8s"
+LEASE = "15s"
 SLOTS = {
     "orders": {"spark.executor.cores": "2", "spark.cores.max": "4"},
     "accounts": {"spark.executor.cores": "3", "spark.cores.max": "3"},

@@ -243,7 +243,7 @@ class TogetherJob:
     def _seen(self, place: str) -> dict[Any, Any]:
         from tests.together.states import state_of
 
-        return state_of(place, f"{self.operator}.seen", self._places.dsn)
+        return state_of(place, f"{self.operator}.seen")
 
     @property
     def operator(self) -> str:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tests.together.soak import Soak
 
 RETAIN = 3
+MOST_REASONS = 4
 
 
 def judge(soak: Soak, minutes: float) -> Report:
@@ -55,7 +56,7 @@ def _judge_job(soak: Soak, job: TogetherJob, expected: Expected, report: Report)
         differences += check_rows(name, rows, found)
     place = str(job.current.snapshots)
     for name, values in _states(job, expected).items():
-        found_state = _plain(state_of(place, name, soak.dsn))
+        found_state = _plain(state_of(place, name))
         differences += check_state(name, values, found_state)
     for incarnation, log in zip(job.incarnations, job.logs, strict=True):
         differences += check_log(incarnation.name, log.records, log.missed)
@@ -64,7 +65,9 @@ def _judge_job(soak: Soak, job: TogetherJob, expected: Expected, report: Report)
     differences += _check_savepoints(soak, job)
     differences += job.findings
     report.figures |= _figures(job)
-    report.answers[job.name] = soak.books[job.name].counts
+    book = soak.books[job.name]
+    report.answers[job.name] = book.counts
+    report.refusals[job.name] = dict(book.reasons.most_common(MOST_REASONS))
 
 
 def _output(soak: Soak, job: TogetherJob, name: str) -> Rows:
@@ -103,8 +106,8 @@ def _check_savepoints(soak: Soak, job: TogetherJob) -> list[str]:
     """Of each key a savepoint has a count and the last row, and those belong together."""
     found: list[str] = []
     for place in job.savepoints if job.name == "orders" else ():
-        seen = state_of(place, "totals.seen", soak.dsn)
-        last = state_of(place, "totals.last", soak.dsn)
+        seen = state_of(place, "totals.seen")
+        last = state_of(place, "totals.last")
         expected = {k: soak.feeder.prefixes.last_of(k, count) for k, count in seen.items()}
         found += check_state(f"totals.last of {place}", expected, last)
     return found

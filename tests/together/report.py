@@ -20,6 +20,7 @@ class Report:
     figures: dict[str, str] = field(default_factory=dict)
     rows: dict[str, int] = field(default_factory=dict)
     answers: dict[str, Mapping[str, int]] = field(default_factory=dict)
+    refusals: dict[str, Mapping[str, int]] = field(default_factory=dict)
     courses: list[Course] = field(default_factory=list)
     differences: list[str] = field(default_factory=list)
 
@@ -31,6 +32,7 @@ class Report:
                 *_table("figures", self.figures.items()),
                 *_table("rows", self.rows.items()),
                 *_table("answers", self._answers()),
+                *_table("refusals", self._refusals()),
                 *self._resources(),
                 *_table("differences", ((str(n), d) for n, d in enumerate(self.differences, 1))),
                 f"{len(self.differences) or 'no'} differences",
@@ -50,6 +52,13 @@ class Report:
         return [
             (name, ", ".join(f"{count} {level}" for level, count in sorted(counts.items())))
             for name, counts in self.answers.items()
+        ]
+
+    def _refusals(self) -> list[tuple[str, str]]:
+        return [
+            (name, f"{count} times {why}")
+            for name, reasons in self.refusals.items()
+            for why, count in reasons.items()
         ]
 
     def _resources(self) -> list[str]:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import psutil
 
+import mainstay as ms
 from tests.services.kafka import KafkaBroker
 from tests.services.postgres import PostgresServer, asked
 from tests.services.standalone import StandaloneCluster
@@ -49,6 +50,7 @@ class Soak:
         closing.callback(self.postgres.close)
         self.postgres.start()
         self.dsn = self.postgres.schema()
+        ms.Postgres(self.dsn, schema="states")  # so that stored state can be read in this process
         self.feeder = Feeder(self.broker.servers, folder / "files", seed)
         cluster = folder / "cluster"
         cluster.mkdir()

@@ -7,7 +7,6 @@ from typing import Any
 import mainstay as ms
 
 
-def state_of(place: str, state: str, dsn: str) -> dict[Any, Any]:
-    """By key. State in PostgreSQL is read by a process that has the connection string."""
-    ms.Postgres(dsn, schema="states")
+def state_of(place: str, state: str) -> dict[Any, Any]:
+    """By key. State in PostgreSQL is read by a process that has made ``ms.Postgres``."""
     return dict(ms.connect(place).query(state).values())
