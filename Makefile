@@ -10,10 +10,10 @@ STAMP := $(VENV)/.installed
 CODE := $(wildcard src tests benchmarks examples tools deploy)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test lint format package matrix reference site bench soak clean
+.PHONY: help demo quick test lint format package matrix reference site bench soak soak-together clean
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 22
 
 # What the README installs is enough for it, and is not installed again.
 demo: ## run the demonstration
@@ -67,6 +67,10 @@ bench: $(STAMP) ## the core, then ours beside the peers (their environments in .
 soak: $(STAMP) ## simulate many seeds (MAINSTAY_SEEDS, 100000 by default, over all lists)
 	MAINSTAY_HYPOTHESIS=search $(BIN)/python -m pytest -n auto --dist loadgroup tests/property
 	MAINSTAY_SEEDS=$(MAINSTAY_SEEDS) $(BIN)/python -m pytest -n auto --dist loadgroup -m soak
+
+# MAINSTAY_TOGETHER_MINUTES is how long (60), MAINSTAY_TOGETHER_SEED plays a plan again.
+soak-together: $(STAMP) ## the whole product on a Spark cluster under failures, for an hour
+	$(BIN)/python -m tests.together
 
 clean: ## delete caches and build output; .venv stays
 	rm -rf build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis

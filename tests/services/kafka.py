@@ -112,13 +112,13 @@ class KafkaBroker:
         logging = f"-Dlog4j2.configurationFile={self.folder / 'log4j2.xml'}"
         return ["java", *flags, logging, "-cp", f"{self.jars}/*", main, *arguments]
 
-    def start(self) -> None:
+    def start(self, patience_s: float = START_S) -> None:
         """Start the broker and wait until it answers."""
         with (self.folder / "broker.log").open("ab") as log:
             self._process = subprocess.Popen(
                 self._java("kafka.Kafka", str(self._properties)), stdout=log, stderr=log
             )
-        deadline = time.monotonic() + START_S
+        deadline = time.monotonic() + patience_s
         while not self._answers():
             if self._process.poll() is not None or time.monotonic() > deadline:
                 end = (self.folder / "broker.log").read_text()[-2000:]

@@ -1,4 +1,4 @@
-"""A standalone cluster of Spark on loopback: a master, and two workers with two cores each.
+"""A standalone cluster of Spark on loopback: a master, and two workers.
 
 ::
 
@@ -24,11 +24,13 @@ PATIENCE_S = 60.0
 class StandaloneCluster:
     """Its processes are children of this one until it is closed."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, cores: int = 2, memory: str = "1g") -> None:
+        """``cores`` and ``memory`` are those of each worker."""
         import pyspark
 
         self._home = Path(pyspark.__file__).parent
         self._folder = folder
+        self._limits = ["--cores", str(cores), "--memory", memory]
         self._closing = ExitStack()
         self._port = _free_port()
         self.master = f"spark://127.0.0.1:{self._port}"
@@ -39,7 +41,7 @@ class StandaloneCluster:
         self._await_master()
         for number in range(2):
             folder = self._folder / f"worker-{number}"
-            limits = ["--cores", "2", "--memory", "1g", "--work-dir", str(folder)]
+            limits = [*self._limits, "--work-dir", str(folder)]
             place = [*address, "0", "--webui-port", "0"]
             self._start("worker.Worker", *limits, *place, self.master)
         return self
@@ -53,7 +55,11 @@ class StandaloneCluster:
         self._closing.close()
 
     def _start(self, name: str, *arguments: str) -> None:
-        settings = {"SPARK_HOME": str(self._home), "SPARK_DAEMON_MEMORY": "256m"}
+        settings = {
+            "SPARK_HOME": str(self._home),
+            "SPARK_DAEMON_MEMORY": "256m",
+            "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1",
+        }
         environment = {**os.environ, **settings, "SPARK_LOCAL_IP": "127.0.0.1"}
         command = [f"{self._home}/bin/spark-class", f"org.apache.spark.deploy.{name}", *arguments]
         with (self._folder / "cluster.log").open("ab") as log:

@@ -1,0 +1,61 @@
+"""Reads what the jobs have written, with clients that have nothing to do with theirs."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from mainstay.connectors import read_committed
+from tests.services.kafka import KafkaBroker
+from tests.services.postgres import asked
+from tests.together.model import Rows
+
+TOPICS = {
+    "totals": ("n", "k", "seen", "weight"),
+    "buckets": ("k", "end", "count", "total"),
+    "rounds": ("n", "k", "value"),
+}
+FOLDERS = {
+    "windows": ("k", "window_start", "window_end", "count", "total"),
+    "pairs": ("deal", "ordered", "paid"),
+    "copies": ("n", "k", "amount"),
+}
+TABLES = {"moves": "n, k, amount", "balances": "k, seen"}
+
+
+def of_topic(broker: KafkaBroker, topic: str) -> Rows:
+    columns = TOPICS[topic]
+    rows = (json.loads(message.value()) for message in broker.committed(topic))
+    return Counter(tuple(row[name] for name in columns) for row in rows)
+
+
+def of_folders(name: str, parents: Iterable[Path]) -> Rows:
+    """Over all incarnations of a job, each of which has a folder of its own."""
+    found: Rows = Counter()
+    for parent in parents:
+        if (parent / name).exists():
+            table = read_committed(parent / name).select(FOLDERS[name])
+            found.update(
+                tuple(plain(value) for value in row)
+                for row in zip(*(column.to_pylist() for column in table.columns), strict=True)
+            )
+    return found
+
+
+def plain(value: Any) -> Any:
+    if not isinstance(value, datetime):
+        return value
+    return int(value.timestamp()) * 1_000_000 + value.microsecond
+
+
+def of_table(dsn: str, table: str) -> Rows:
+    return Counter(asked(dsn, f"SELECT {TABLES[table]} FROM {table}"))
+
+
+def input_numbers(broker: KafkaBroker, partitions: int) -> Counter[int]:
+    """The numbers of the events that are really in the topic."""
+    return Counter(json.loads(each.value())["n"] for each in broker.committed("events", partitions))
