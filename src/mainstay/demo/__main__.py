@@ -93,7 +93,7 @@ def _session(screen: Screen, master: str | None) -> Any:
         return session
     # What a killed worker makes Spark log is part of the show, but not of its text.
     session.sparkContext.setLogLevel("OFF")
-    if is_local_master(session.sparkContext.master):
+    if is_local_master(str(session.sparkContext.master)):
         _warm_up(session)
     return session
 

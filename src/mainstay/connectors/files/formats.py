@@ -106,10 +106,10 @@ def _parquet(path: str, schema: pa.Schema, batch_rows: int, skip: int) -> Iterat
 def _csv(path: str, schema: pa.Schema, batch_rows: int, skip: int) -> Iterator[pa.RecordBatch]:
     keep_empty = _has_null_lines(path)
     with open_text(path) as file:
-        first = list(islice(csv_records(file, keep_empty=keep_empty), 2))
-    for header in first[:1]:
+        beginning = list(islice(csv_records(file, keep_empty=keep_empty), 2))
+    for header in beginning[:1]:
         _check_columns(schema, _names(header), _HEADER)
-    if len(first) < 2:
+    if len(beginning) < 2:
         # Arrow takes a file without rows for damaged, unless its header ends in a line end.
         return
     block_bytes = _CSV_BLOCK_BYTES
