@@ -47,8 +47,8 @@ Not in the tree, because nobody gets them from a job:
   ``StateTypeError`` that names the operator.
 - ``DoesNotFitError`` (state/accumulating.py): its caller raises a ``StateTypeError`` that names the
   operator.
-- ``RemoteError`` (runtime/connector_errors.py): the cause of a ``SourceError`` or ``SinkError`` that
-  comes from another process.
+- ``RemoteError`` (runtime/connector_errors.py): the cause of a ``SourceError`` or ``SinkError``
+  that comes from another process.
 - ``UnfitValueError`` (spark/processors/errors.py): what Spark raises where a value does not fit a
   state; the job ends with a ``UserFunctionError`` that names the operator.
 - ``TooLargeError`` (schema/sizes.py): its caller makes smaller batches.

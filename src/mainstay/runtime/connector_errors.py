@@ -34,7 +34,7 @@ class RemoteError(Exception):
 
 
 def with_remote_cause(error: Exception) -> Exception:
-    """An error that has come from a worker: what caused it has stayed there, its frames have not."""
+    """An error that comes from a worker: what caused it has stayed there, and its text has not."""
     if isinstance(error, SourceError | SinkError) and error.user_traceback:
         error.__cause__ = error.__cause__ or RemoteError(error.user_traceback)
     return error
