@@ -47,7 +47,8 @@ Not in the tree, because nobody gets them from a job:
   ``StateTypeError`` that names the operator.
 - ``DoesNotFitError`` (state/accumulating.py): its caller raises a ``StateTypeError`` that names the
   operator.
-- ``RemoteError``: the cause of a ``SourceError`` or ``SinkError`` that comes from a worker.
+- ``RemoteError`` (runtime/connector_errors.py): the cause of a ``SourceError`` or ``SinkError``
+  that comes from another process.
 - ``UnfitValueError`` (spark/processors/errors.py): what Spark raises where a value does not fit a
   state; the job ends with a ``UserFunctionError`` that names the operator.
 - ``TooLargeError`` (schema/sizes.py): its caller makes smaller batches.
@@ -68,7 +69,6 @@ from __future__ import annotations
 
 import asyncio
 import pickle
-from typing import Any
 
 RAISED = (Exception, asyncio.CancelledError, GeneratorExit, SystemExit)
 """What the machinery reports: operators may raise anything, and it is reported as theirs."""
@@ -253,39 +253,28 @@ class SlotsError(SparkSetupError):
     is_final = False
 
 
-class RemoteError(Exception):
-    """What caused an error of another process. Its text is the traceback it had there."""
-
-    def __str__(self) -> str:
-        return f"\n{super().__str__()}".rstrip()
-
-
-class _ConnectorError(MainstayError):
-    """An error of a source or sink: of which operator it is, where that is known."""
-
-    uid: str = ""
-    subtask: int | None = None
-    """None where the driver called the connector, and not a worker."""
-    user_traceback: str = ""
-    """The frames of the connector's author; empty where only Mainstay's own code was called."""
-
-    def __setstate__(self, state: dict[str, Any] | None) -> None:
-        """It comes from another process, and what caused it has stayed there."""
-        super().__setstate__(state)
-        if self.user_traceback:
-            self.__cause__ = RemoteError(self.user_traceback)
-
-
-class SourceError(_ConnectorError):
+class SourceError(MainstayError):
     """A source cannot be planned or read."""
 
     is_final = True
+    uid: str = ""
+    """The operator that it is of, where code of the source's author has failed."""
+    subtask: int | None = None
+    """None where the driver called the source, and not a worker."""
+    user_traceback: str = ""
+    """The frames of the author's code; empty where there are none."""
 
 
-class SinkError(_ConnectorError):
+class SinkError(MainstayError):
     """A sink cannot be written or committed."""
 
     is_final = True
+    uid: str = ""
+    """The operator that it is of, where code of the sink's author has failed."""
+    subtask: int | None = None
+    """None where the driver called the sink, and not a worker."""
+    user_traceback: str = ""
+    """The frames of the author's code; empty where there are none."""
 
 
 class JobFailedError(MainstayError):

@@ -28,6 +28,7 @@ from mainstay.drive.shipment import Shipment
 from mainstay.drive.wakeup import Wakeup
 from mainstay.errors import LinkError, ProtocolError, brief, named
 from mainstay.ha.election import Election
+from mainstay.runtime.connector_errors import with_remote_cause
 from mainstay.runtime.coordinator.silence import CutOff, Listening, LostHost, Silence
 from mainstay.runtime.coordinator.worker_numbers import files_by_worker
 from mainstay.runtime.deployment import Deployment
@@ -272,6 +273,9 @@ class RemoteJob(JobHandle):
             case WorkerFailed(_, _, LinkError(is_hearsay=True)):
                 until = self._clock.monotonic() + self._patience.reason_s
                 self._hearsay = self._hearsay or (message, until)
+            case WorkerFailed(_, _, error):
+                with_remote_cause(error)
+                self._leadership.receive(message)
             case _:
                 self._leadership.receive(message)
 

@@ -24,3 +24,17 @@ def of_connector(
     if has_own_frames_in_chain(error):
         broken.user_traceback = own_traceback(error)
     return broken
+
+
+class RemoteError(Exception):
+    """What caused an error of another process. Its text is the traceback it had there."""
+
+    def __str__(self) -> str:
+        return f"\n{super().__str__()}".rstrip()
+
+
+def with_remote_cause(error: Exception) -> Exception:
+    """An error that comes from a worker: what caused it has stayed there, and its text has not."""
+    if isinstance(error, SourceError | SinkError) and error.user_traceback:
+        error.__cause__ = error.__cause__ or RemoteError(error.user_traceback)
+    return error
