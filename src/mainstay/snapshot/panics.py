@@ -25,8 +25,9 @@ def without_panics(function: Callable[Given, Result]) -> Callable[Given, Result]
         except BaseException as error:
             if type(error).__module__ != _MODULE:
                 raise
+            reason, *_ = str(error).split("\n")
             raise OSError(
-                f"the library broke off ({str(error).splitlines()[0]}). If files are meant, let "
+                f"the library broke off ({reason}). If files are meant, let "
                 "the process open more: ulimit -n"
             ) from error
 
