@@ -64,7 +64,7 @@ bench: $(STAMP) ## the core, then ours beside the peers (their environments in .
 	$(BIN)/python -m benchmarks peers $(BENCH)
 
 soak: $(STAMP) ## simulate many seeds (MAINSTAY_SEEDS, 100000 by default)
-	MAINSTAY_HYPOTHESIS=search $(BIN)/python -m pytest -n auto --dist loadgroup tests/property
+	MAINSTAY_HYPOTHESIS=search $(BIN)/python -m pytest -n auto --dist loadgroup tests/property tests/roundtrips tests/fuzz
 	MAINSTAY_SEEDS=$(MAINSTAY_SEEDS) $(BIN)/python -m pytest -n auto --dist loadgroup -m soak
 
 clean: ## delete caches and build output; .venv stays

@@ -120,7 +120,10 @@ def shown(table: pa.Table) -> Iterator[str]:
     values = [
         tuple(row) for batch in batches for row in batch_to_rows(batch, row_class(batch.schema))
     ]
-    cells = [list(map(_cell, table.schema.names)), *([_cell(value) for value in row] for row in values)]
+    cells = [
+        list(map(_cell, table.schema.names)),
+        *([_cell(value) for value in row] for row in values),
+    ]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     for row in cells:
         padded = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
