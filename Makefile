@@ -65,7 +65,7 @@ bench: $(STAMP) ## the core, then ours beside the peers (their environments in .
 
 # MAINSTAY_FIRST_SEED says where every list begins, so that another night plays other seeds.
 soak: $(STAMP) ## simulate many seeds (MAINSTAY_SEEDS, 100000 by default, over all lists)
-	MAINSTAY_HYPOTHESIS=search $(BIN)/python -m pytest -n auto --dist loadgroup tests/property
+	MAINSTAY_HYPOTHESIS=search $(BIN)/python -m pytest -n auto --dist loadgroup tests/property tests/roundtrips tests/fuzz
 	MAINSTAY_SEEDS=$(MAINSTAY_SEEDS) $(BIN)/python -m pytest -n auto --dist loadgroup -m soak
 
 # MAINSTAY_TOGETHER_MINUTES is how long (60), MAINSTAY_TOGETHER_SEED plays a plan again.

@@ -16,6 +16,7 @@ that is repeated after a crash of the driver is printed again.
 
 from __future__ import annotations
 
+import re
 import sys
 import threading
 from collections.abc import Iterator, Sequence
@@ -30,6 +31,8 @@ from mainstay.runtime.connector import Sink, SinkContext, SinkWriter
 from mainstay.schema import batch_to_rows, row_class
 
 FORMAT = 1
+_UNSHOWN = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+"""What would end the line, or steer the terminal."""
 WIDEST = 60
 """Letters of a value that are printed."""
 
@@ -117,7 +120,10 @@ def shown(table: pa.Table) -> Iterator[str]:
     values = [
         tuple(row) for batch in batches for row in batch_to_rows(batch, row_class(batch.schema))
     ]
-    cells = [table.schema.names, *([_cell(value) for value in row] for row in values)]
+    cells = [
+        list(map(_cell, table.schema.names)),
+        *([_cell(value) for value in row] for row in values),
+    ]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     for row in cells:
         padded = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
@@ -126,7 +132,7 @@ def shown(table: pa.Table) -> Iterator[str]:
 
 def _cell(value: Any) -> str:
     text = "null" if value is None else str(value)
-    text = text.replace("\n", "\\n").replace("\t", "\\t")
+    text = _UNSHOWN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
     return text if len(text) <= WIDEST else f"{text[: WIDEST - 1]}…"
 
 
