@@ -11,7 +11,7 @@ from tests.histories.defects import DEFECTS, HISTORIES
 from tests.histories.histories import check_seed, play
 from tests.simulation import noticing
 
-SUITE, CHUNK = 150, 50
+SUITE, CHUNK = 120, 40
 SEARCHED = 10 * int(os.environ.get("MAINSTAY_SEEDS", "1000"))
 
 
