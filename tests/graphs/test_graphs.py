@@ -11,7 +11,7 @@ from tests.graphs.defects import DEFECTS, GRAPHS
 from tests.graphs.playing import check_graph_of, check_seed, scenario_of
 from tests.simulation import noticing
 
-SUITE, CHUNK = 24, 8
+SUITE, CHUNK = 12, 4
 SEARCHED = int(os.environ.get("MAINSTAY_SEEDS", "400"))
 
 

@@ -11,6 +11,8 @@ import pyarrow as pa
 
 from mainstay.state import compaction, evolution, merge, upgrade
 from mainstay.state.upgrade import StateUpgrade
+from tests.histories.histories import History
+from tests.histories.programs import Declared
 from tests.simulation.planting import planting
 
 DEFECTS, defect = planting()
@@ -73,3 +75,19 @@ def a_migration_leaves_null_for_what_it_drops() -> Iterator[None]:
 
     with patch.object(StateUpgrade, "values", kept):
         yield
+
+
+HISTORIES = {
+    "a migration leaves null for what it drops": History(
+        "string",
+        "heap",
+        {"s0": Declared("list", "string")},
+        [
+            ("add", "a", "s0", "a"),
+            ("add", "a", "s0", "bc"),
+            ("snapshot",),
+            ("restart", 1, 1, "heap", {"s0": Declared("list", "long", migrates=True)}),
+        ],
+    )
+}
+"""Histories that show what few drawn ones do."""
