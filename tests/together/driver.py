@@ -37,6 +37,7 @@ def session(settings: dict[str, Any]) -> SparkSession:
         SparkSession.builder.master(settings["master"])
         .appName(settings["name"])
         .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.memory", "512m")

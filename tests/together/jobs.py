@@ -23,6 +23,7 @@ from mainstay.snapshot.history import Ended, Finished
 from mainstay.snapshot.object_storage import open_storage
 from tests.together.logs import LogReader
 from tests.together.places import Places
+from tests.together.states import state_of
 
 ROOT = Path(__file__).parents[2]
 AGAIN = (75, 143, -9, -15)
@@ -241,8 +242,6 @@ class TogetherJob:
             self.start()
 
     def _seen(self, place: str) -> dict[Any, Any]:
-        from tests.together.states import state_of
-
         return state_of(place, f"{self.operator}.seen")
 
     @property

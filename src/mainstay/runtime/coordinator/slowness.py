@@ -157,8 +157,8 @@ def _shown(seconds: float) -> str:
 class Silent:
     """An operator that took rows and emitted none, although somebody would take them.
 
-    A filter, the stream of malformed records, and what waits for event time may do so (``may_be``);
-    a function that does has perhaps forgotten its ``yield``.
+    A filter, the stream of malformed records, and what waits for event time or has timers may do so
+    (``may_be``); any other function that does has perhaps forgotten its ``yield``.
     """
 
     uid: str
@@ -185,9 +185,14 @@ def silent(job: JobSpec, metrics: Mapping[Subtask, TaskMetrics]) -> list[Silent]
         rows, emitted = sum(count[0] for count in counts), sum(count[1] for count in counts)
         emitted += sum(sum(each.sides.get(operator.uid, {}).values()) for each in figures)
         if rows and not emitted:
-            may_be = operator.needs_time or operator.name.startswith(("filter", "malformed"))
-            found.append(Silent(operator.uid, rows, may_be))
+            found.append(Silent(operator.uid, rows, _may_be_silent(operator)))
     return found
+
+
+def _may_be_silent(operator: OperatorSpec) -> bool:
+    has_timers = any(info.timer is not None for info in operator.states)
+    is_filter = operator.name.startswith(("filter", "malformed"))
+    return operator.needs_time or has_timers or is_filter
 
 
 def _is_asked(task: TaskSpec, operator: OperatorSpec) -> bool:

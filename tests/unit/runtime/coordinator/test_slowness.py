@@ -20,13 +20,13 @@ class Totals(ms.KeyedProcess):
         return row
 
 
-def job(mode: str = "exactly_once") -> JobSpec:
+def job(mode: str = "exactly_once", function: Any = None) -> JobSpec:
     env = ms.Environment(parallelism=2, mode=mode)
     (
         env.source(rows("n long", [(1,)]), uid="in")
         .filter(lambda row: True, uid="some")
         .key_by("n")
-        .process(Totals(), "n long", uid="totals")
+        .process(function or Totals(), "n long", uid="totals")
         .sink(Memory(), uid="out")
     )
     return env.plan()
@@ -150,6 +150,20 @@ def test_a_function_that_is_slow_for_seconds_is_named_until_it_is_no_more() -> N
 def test_a_function_that_emits_nothing_is_named(counts: tuple[int, int], said: list[str]) -> None:
     metrics = {("totals", n): TaskMetrics(counts={"totals": counts, "out": (9, 0)}) for n in (0, 1)}
     assert [str(each) for each in silent(job(), metrics)] == said
+
+
+class Later(ms.KeyedProcess):
+    def process(self, row: Any, ctx: Any) -> None:
+        ctx.timers.processing_time(ctx.now())
+
+    def on_timer(self, at: Any, ctx: Any) -> Any:
+        yield ctx.key
+
+
+def test_a_function_whose_timers_emit_is_named_without_a_suspicion() -> None:
+    metrics = {("totals", 0): TaskMetrics(counts={"totals": (7, 0), "out": (0, 0)})}
+    found = silent(job(function=Later()), metrics)
+    assert [str(each) for each in found] == ["'totals': 0 rows out of 7 in"]
 
 
 def test_a_filter_that_emits_nothing_is_named_without_a_suspicion() -> None:
