@@ -28,7 +28,7 @@ class RemoteDriver:
         with self.log.open("ab") as log:
             self._process = cluster.hosts.start(
                 DRIVER,
-                [sys.executable, "-m", "tests.hosts.driver", cluster.master, address],
+                [sys.executable, "-m", "tests.hosts.driver", cluster.entry, address],
                 cwd=ROOT,
                 env=cluster.environment(DRIVER),
                 stdin=subprocess.PIPE,

@@ -3,7 +3,8 @@
 With words, of the losses whose names have them.
 
 Seconds from the loss to the first output after it, on a cluster of two hosts with Spark's own
-settings, and a snapshot every 0.2 s. *Before*: Spark is not told of hosts that are lost.
+settings, and a snapshot every 0.2 s: medians, and in brackets all runs. Where a loss is measured
+both with Spark being told of lost hosts and without, the two take turns.
 """
 
 from __future__ import annotations
@@ -15,11 +16,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
 from tests.hosts.driving import RemoteDriver, RunningLedger, begun
+from tests.services.connect_hosts import ConnectHosts
 from tests.services.spark_hosts import SparkHosts
 
 EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
@@ -63,14 +66,28 @@ def cut_the_driver(seconds: float) -> Loss:
     return cut
 
 
-LOSSES: dict[str, tuple[Loss, tuple[bool, ...]]] = {
-    "a worker is killed": (kill_a_worker, (True,)),
-    "an executor is killed": (kill_an_executor, (True,)),
-    "a host is rebooted": (reboot_a_host, (True,)),
-    "a host is cut off": (cut_a_host, (False, True)),
-    "the driver is cut off for 5 s": (cut_the_driver(5.0), (True,)),
-    "the driver is cut off for 20 s": (cut_the_driver(20.0), (True,)),
-}
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A loss, and whether Spark is told of lost hosts: in one way, or in both in turn."""
+
+    name: str
+    lose: Loss
+    ways: tuple[bool, ...] = (True,)
+
+
+CLASSIC = (
+    Row("a worker is killed", kill_a_worker),
+    Row("an executor is killed", kill_an_executor),
+    Row("a host is rebooted", reboot_a_host),
+    Row("a host is cut off", cut_a_host, (False, True)),
+    Row("the driver is cut off for 5 s", cut_the_driver(5.0)),
+    Row("the driver is cut off for 20 s", cut_the_driver(20.0)),
+)
+# A Connect server cannot be told.
+CONNECT = (
+    Row("Connect: a worker is killed", kill_a_worker, (False,)),
+    Row("Connect: a host is cut off", cut_a_host, (False,)),
+)
 
 
 def measure(driver: RemoteDriver, folder: Path, lose: Loss, *, leaves: bool) -> float:
@@ -85,23 +102,36 @@ def measure(driver: RemoteDriver, folder: Path, lose: Loss, *, leaves: bool) -> 
     return taken
 
 
+def measure_row(driver: RemoteDriver, folder: Path, row: Row, rounds: int) -> str:
+    taken: dict[bool, list[float]] = {leaves: [] for leaves in row.ways}
+    for number in range(rounds):
+        for leaves in row.ways:
+            place = folder / f"{row.name}-{leaves}-{number}"
+            place.mkdir()
+            taken[leaves].append(measure(driver, place, row.lose, leaves=leaves))
+            shown = f"{row.name}, {'' if leaves else 'not '}told: {taken[leaves][-1]:.1f} s"
+            print(f"{shown}; load {os.getloadavg()[0]:.0f}", file=sys.stderr, flush=True)
+    return f"| {row.name} | {_cell(taken.get(False))} | {_cell(taken.get(True))} |"
+
+
+def _cell(taken: list[float] | None) -> str:
+    if not taken:
+        return ""
+    runs = ", ".join(f"{each:.1f}" for each in taken)
+    return f"{statistics.median(taken):.1f} ({runs})"
+
+
 def main(rounds: int, words: str = "") -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        os.chmod(folder, 0o755)
-        with SparkHosts(Path(folder)) as cluster:
-            driver = RemoteDriver(cluster)
-            for name, (lose, ways) in LOSSES.items():
-                for leaves in ways if words in name else ():
-                    taken = []
-                    for number in range(rounds):
-                        place = Path(folder, f"{name}-{leaves}-{number}")
-                        place.mkdir()
-                        taken.append(measure(driver, place, lose, leaves=leaves))
-                    shown = ", ".join(f"{each:.1f}" for each in taken)
-                    when = "after" if leaves else "before"
-                    middle = statistics.median(taken)
-                    print(f"| {name} | {when} | {middle:.1f} | {shown} |", flush=True)
-                    print(f"load: {os.getloadavg()[0]:.0f}", file=sys.stderr, flush=True)
+    print("| what is lost | Spark is not told | Spark is told |\n|---|---:|---:|", flush=True)
+    for kind, rows in ((SparkHosts, CLASSIC), (ConnectHosts, CONNECT)):
+        if not (asked := [row for row in rows if words in row.name]):
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            os.chmod(folder, 0o755)
+            with kind(Path(folder)) as cluster:
+                driver = RemoteDriver(cluster)
+                for row in asked:
+                    print(measure_row(driver, Path(folder), row, rounds), flush=True)
 
 
 if __name__ == "__main__":

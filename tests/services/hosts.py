@@ -194,6 +194,14 @@ class Hosts:
         for end in (device, f"{device}-end"):
             _ip(*link, "link", "set", end, "up")
 
+    def lose_way(self, name: str, to: str) -> None:
+        """Have a host no way to another any more, which still has one to it: no answer comes."""
+        _ip("-n", self.namespace(name), "route", "add", "blackhole", f"{self.address(to)}/32")
+
+    def find_way(self, name: str, to: str) -> None:
+        """There is a way again."""
+        _ip("-n", self.namespace(name), "route", "del", "blackhole", f"{self.address(to)}/32")
+
     # ------------------------------------------------------------ what happens to them
 
     def command(self, name: str, command: Sequence[str]) -> list[str]:

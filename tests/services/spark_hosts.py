@@ -22,7 +22,7 @@ from tests.services.hosts import Hosts
 MASTER, DRIVER = "m", "d"
 PORT = 7077
 SLOTS_EACH = 2
-PATIENCE_S = 90.0
+PATIENCE_S = 180.0
 
 
 class SparkHosts:
@@ -40,16 +40,21 @@ class SparkHosts:
     def master(self) -> str:
         return f"spark://{self.hosts.address(MASTER)}:{PORT}"
 
+    @property
+    def entry(self) -> str:
+        """What programs name as their master."""
+        return self.master
+
     def __enter__(self) -> SparkHosts:
         self.hosts.__enter__()
         try:
             place = ["--host", self.hosts.address(MASTER), "--port", str(PORT)]
             self._start(MASTER, "master.Master", *place, "--webui-port", "0")
-            self._await(MASTER, "New state: ALIVE")
+            self._await(self.log(MASTER), "New state: ALIVE")
             for name in self.workers:
                 self._start_worker(name)
             for name in self.workers:
-                self._await(name, "Successfully registered with master")
+                self._await(self.log(name), "Successfully registered with master")
         except BaseException:
             self.close()
             raise
@@ -102,21 +107,23 @@ class SparkHosts:
         folder = ["--work-dir", str(self.folder / name)]
         self._start(name, "worker.Worker", *limits, *place, *folder, self.master)
 
-    def _start(self, name: str, main: str, *arguments: str) -> None:
-        environment = self.environment(name)
+    def _start(
+        self, name: str, main: str, *arguments: str, log: Path | None = None, **variables: str
+    ) -> None:
+        environment = self.environment(name) | variables
         command = [
             f"{environment['SPARK_HOME']}/bin/spark-class",
             f"org.apache.spark.deploy.{main}",
         ]
-        with self.log(name).open("ab") as log:
+        with (log or self.log(name)).open("ab") as out:
             process = self.hosts.start(
-                name, [*command, *arguments], env=environment, stdout=log, stderr=log
+                name, [*command, *arguments], env=environment, stdout=out, stderr=out
             )
         self._processes.append(process)
 
-    def _await(self, name: str, text: str) -> None:
+    def _await(self, log: Path, text: str) -> None:
         until = time.monotonic() + PATIENCE_S
-        while text not in (said := self.log(name).read_text(errors="replace")):
-            assert self._processes[-1].poll() is None, f"Spark on {name} has ended: {said[-2000:]}"
-            assert time.monotonic() < until, f"{name} does not say {text!r}: {said[-2000:]}"
+        while text not in (said := log.read_text(errors="replace")):
+            assert self._processes[-1].poll() is None, f"{log.stem} has ended: {said[-2000:]}"
+            assert time.monotonic() < until, f"{log.stem} does not say {text!r}: {said[-2000:]}"
             time.sleep(0.05)

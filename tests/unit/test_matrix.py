@@ -17,7 +17,16 @@ from tools.matrix.environments import Ended, run
 from tools.matrix.floors import constraints, oldest
 from tools.matrix.interpreters import PYTHONS
 from tools.matrix.page import written
-from tools.matrix.results import FAILED, MISSING, PASSED, Result, Results, packages, table
+from tools.matrix.results import (
+    FAILED,
+    FILE,
+    MISSING,
+    PASSED,
+    Result,
+    Results,
+    packages,
+    table,
+)
 from tools.matrix.sparks import Spark, newest, oldest_allowed
 
 PAGE = (ROOT / "docs" / "versions.md").read_text()
@@ -182,6 +191,26 @@ def test_a_new_result_takes_the_place_of_the_old_one(tmp_path: Path) -> None:
     assert "\n| 3.10.13, oldest packages | passed, 2026-02-03 | not tried |" in table(
         list(Results(tmp_path / "results.json"))
     )
+
+
+def test_what_is_missing_here_takes_no_place_of_what_was_tried_elsewhere(tmp_path: Path) -> None:
+    tried = Result("3.14.8", "4.3.0", PASSED, "2026-01-02")
+    for result in (tried, Result("3.14", "4.3.0", MISSING, "2026-02-03", "no python3.14")):
+        Results(tmp_path / "results.json").add(result)
+    assert list(Results(tmp_path / "results.json")) == [tried]
+
+
+def test_the_oldest_packages_are_told_from_the_newest() -> None:
+    oldest = Result("3.10.13", "4.1.4", FAILED, "2026-01-02", "x", {"numpy": "1.24.4"}, True)
+    assert "| 3.10.13, oldest packages | 4.1.4 | 1.24.4 |" in packages([oldest])
+    assert "- Python 3.10.13, oldest packages, PySpark 4.1.4: x" in table([oldest])
+
+
+def test_the_page_has_all_results_that_are_kept_whichever_machine_they_are_of() -> None:
+    """They are kept in the repository: a new machine adds to them."""
+    kept = list(Results(FILE))
+    assert [each for each in kept if each.outcome == PASSED]
+    assert written(PAGE, kept) == PAGE, "run python -m tools.matrix.page"
 
 
 def test_the_page_has_the_tables_anew() -> None:

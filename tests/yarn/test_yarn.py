@@ -115,6 +115,27 @@ def test_a_killed_worker_and_a_killed_executor_are_survived(
     ledger.check()
 
 
+def mainstay(yarn: YarnCluster, *arguments: str) -> str:
+    """What a command prints, which must end well."""
+    command = [sys.executable, "-m", "mainstay.cli", *arguments, "--master", "yarn"]
+    environment = yarn.environment
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=PATIENCE_S
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_the_commands_of_the_page_run_the_first_job_and_the_demonstration(
+    yarn: YarnCluster, tmp_path: Path
+) -> None:
+    job = ["run", "examples/order_totals.py", "--snapshots", str(tmp_path / "totals")]
+    assert mainstay(yarn, *job).startswith("finished [('alice', 5), ('alice', 7), ('bob', 3)]")
+    said = mainstay(yarn, "demo", "--directory", str(tmp_path))
+    assert re.search(r"worker 1 is killed \(kill -9 \d+ on \S+\)", said), said
+    assert "state and output have every order exactly once" in said
+
+
 # ---------------------------------------------------------------- archives
 
 

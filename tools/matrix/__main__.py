@@ -1,8 +1,8 @@
 """Tries the wheel of this checkout with every Python and every PySpark that can be had.
 
 ``python -m tools.matrix`` (or ``make matrix``) makes an environment for each combination, one after
-the other, runs the checks of ``checks.py`` there, and removes it. The table is printed and written
-to ``.matrix/table.md``; results of earlier runs stay in it. It needs an index of packages.
+the other, runs the checks of ``checks.py`` there, and removes it. The table is printed; results of
+earlier runs, on whatever machine, stay in it. It needs an index of packages.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from pathlib import Path
 from tests.package import build
 from tools.matrix import debian, interpreters, sparks
 from tools.matrix.interpreters import PYTHONS, Interpreter
-from tools.matrix.results import FAILED, Results, packages, table
+from tools.matrix.results import FAILED, FILE, Results, packages, table
 from tools.matrix.sparks import ROOT
 from tools.matrix.trial import Trial
 
 HOME = ROOT / ".matrix"
-"""Wheels of PySpark, folders of Debian, logs and results."""
+"""Wheels of PySpark, folders of Debian, and logs."""
 
 
 def main() -> int:
     """0 when every combination that was tried has passed."""
     asked = _asked()
     HOME.mkdir(exist_ok=True)
-    results = Results(HOME / "results.json")
+    results = Results(FILE)
     pythons = {version: _interpreter(version, asked.debian) for version in asked.pythons}
     tried = []
     with tempfile.TemporaryDirectory(dir=HOME) as folder:
@@ -39,9 +39,7 @@ def main() -> int:
             for version, python in pythons.items():
                 tried.append(trial.of(version, python, spark))
                 results.add(tried[-1])
-    text = f"{table(list(results))}\n{packages(list(results))}"
-    (HOME / "table.md").write_text(text)
-    print(text)
+    print(f"{table(list(results))}\n{packages(list(results))}")
     return any(result.outcome == FAILED for result in tried)
 
 

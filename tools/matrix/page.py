@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-import sys
 
-from tools.matrix.results import Result, Results, packages, table
+from tools.matrix.results import FILE, Result, Results, packages, table
 from tools.matrix.sparks import ROOT
 
 PAGE = ROOT / "docs" / "versions.md"
-RESULTS = ROOT / ".matrix" / "results.json"
 
 
 def written(text: str, results: list[Result]) -> str:
@@ -23,7 +21,4 @@ def written(text: str, results: list[Result]) -> str:
 
 
 if __name__ == "__main__":
-    found = list(Results(RESULTS))
-    if not found:
-        sys.exit(f"{RESULTS} has no results: run make matrix first")
-    PAGE.write_text(written(PAGE.read_text(), found))
+    PAGE.write_text(written(PAGE.read_text(), list(Results(FILE))))

@@ -1,4 +1,8 @@
-"""What was found for each combination: kept in a file, and shown as a table."""
+"""What was found for each combination: kept in a file, and shown as a table.
+
+The file is ``results.json`` here, beside the code: machines come and go, what was seen on them
+stays.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ from pathlib import Path
 
 from tools.matrix.interpreters import PYTHONS, series_of
 
+FILE = Path(__file__).with_name("results.json")
 PASSED = "passed"
 FAILED = "failed"
 MISSING = "not to be had"
@@ -37,7 +42,10 @@ class Result:
 
 
 class Results:
-    """A file of results; a new one takes the place of that of the same combination."""
+    """A file of results; a new one takes the place of that of the same combination.
+
+    But what this machine cannot have, another one had: that it is missing here is no news then.
+    """
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -47,7 +55,10 @@ class Results:
         return iter(sorted((Result(**each) for each in found), key=_order))
 
     def add(self, result: Result) -> None:
-        kept = {_place(each): each for each in self} | {_place(result): result}
+        kept = {_place(each): each for each in self}
+        if result.outcome == MISSING and _place(result) in kept:
+            return
+        kept[_place(result)] = result
         text = json.dumps([asdict(each) for each in sorted(kept.values(), key=_order)], indent=1)
         self._file.parent.mkdir(parents=True, exist_ok=True)
         self._file.write_text(text + "\n")
@@ -68,7 +79,7 @@ def table(results: list[Result]) -> str:
         lines.append(f"| {name} | {' | '.join(found)} |")
     failed = [result for result in results if result.outcome == FAILED]
     lines += [""] * bool(failed)
-    lines += [f"- Python {each.python}, PySpark {each.spark}: {each.why}" for each in failed]
+    lines += [f"- Python {_marked(each)}, PySpark {each.spark}: {each.why}" for each in failed]
     return "\n".join(lines) + "\n"
 
 
@@ -79,7 +90,7 @@ def packages(results: list[Result]) -> str:
     lines = [f"| Python | PySpark | {' | '.join(names)} |", "|---" * (len(names) + 2) + "|"]
     for result in tried:
         versions = " | ".join(result.packages.get(name, "") for name in names)
-        lines.append(f"| {result.python} | {result.spark} | {versions} |")
+        lines.append(f"| {_marked(result)} | {result.spark} | {versions} |")
     return "\n".join(lines) + "\n"
 
 
@@ -91,8 +102,12 @@ def _cell(result: Result) -> str:
 
 def _named(result: Result, results: list[Result]) -> str:
     """The name of a row: the release, which only those know that were tried."""
-    release = max((each.python for each in results if each.row == result.row), key=len)
-    return f"{release}, oldest packages" if result.are_oldest else release
+    named = max((each for each in results if each.row == result.row), key=lambda it: len(it.python))
+    return _marked(named)
+
+
+def _marked(result: Result) -> str:
+    return f"{result.python}, oldest packages" if result.are_oldest else result.python
 
 
 def _place(result: Result) -> tuple[str, bool, str]:

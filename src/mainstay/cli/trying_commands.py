@@ -12,13 +12,27 @@ from mainstay.errors import SparkSetupError
 
 def demo(
     embedded: bool = typer.Option(False, "--embedded", help="Run in this process, without Spark."),
+    master: str | None = typer.Option(
+        None,
+        "--master",
+        metavar="WHERE",
+        help="A master of Spark, such as 'yarn' or 'sc://host:15002'. This machine by default.",
+    ),
+    directory: str | None = typer.Option(
+        None,
+        "--directory",
+        metavar="PATH",
+        help="With a cluster: a folder that all of its machines see.",
+    ),
 ) -> None:
     """Kill a worker in the middle of a job, and count every order once."""
+    if embedded and master is not None:
+        raise typer.BadParameter("it is either --embedded or --master")
     if not embedded:
         _require_spark("--embedded")
     from mainstay.demo.__main__ import main as run_demo
 
-    raise typer.Exit(run_demo(embedded=embedded))
+    raise typer.Exit(run_demo(embedded=embedded, master=master, directory=directory))
 
 
 def bench(

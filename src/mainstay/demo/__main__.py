@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import signal
+import argparse
 import sys
 import tempfile
 import time
@@ -20,13 +19,15 @@ from mainstay.connectors.files.parquet_sink import ParquetSink
 from mainstay.connectors.memory import Memory, Rows
 from mainstay.demo.orders import SCHEMA, Orders, orders
 from mainstay.demo.show import Screen, show_attempts, show_epochs
+from mainstay.demo.story import Story
 from mainstay.demo.totals import OUT, TOTALS, build
 from mainstay.demo.verdict import Verdict, judge
-from mainstay.drive.embedded import EmbeddedJob
+from mainstay.errors import SparkSetupError
+from mainstay.masking import masked
 from mainstay.runtime.status import EpochStatus
 from mainstay.snapshot.commitlog import read_history
 from mainstay.snapshot.object_storage import open_storage
-from mainstay.spelling import counted
+from mainstay.spark.launch.masters import is_local_master
 from mainstay.testing.inspect import committed_state
 from mainstay.testing.run import run
 
@@ -46,35 +47,69 @@ class Scale:
     crashes: int = 8
 
 
-def main(scale: Scale | None = None, out: TextIO = sys.stdout, *, embedded: bool = False) -> int:
-    """Show everything; 0 when every order was counted exactly once."""
+def main(
+    scale: Scale | None = None,
+    out: TextIO = sys.stdout,
+    *,
+    embedded: bool = False,
+    master: str | None = None,
+    directory: str | None = None,
+) -> int:
+    """Show everything; 0 when every order was counted exactly once.
+
+    ``master`` is one of Spark's, and ``directory`` a folder that all of its machines see.
+    """
     scale = scale or Scale()
     screen = Screen(out)
-    spark = EMBEDDED if embedded else _session(screen)
-    with tempfile.TemporaryDirectory(prefix="mainstay-demo-") as directory:
-        real = _real_time(screen, scale, Path(directory), spark)
+    place = _place(embedded, master, directory)
+    spark = EMBEDDED if embedded else _session(screen, master)
+    with tempfile.TemporaryDirectory(prefix="mainstay-demo-", dir=place) as folder:
+        real = _real_time(screen, scale, Path(folder), spark, is_far=place is not None)
     simulated = _what_if(screen, scale)
     return 0 if real and simulated else 1
 
 
-def _session(screen: Screen) -> Any:
-    """A local Spark session, started before the clock of the orders."""
-    from mainstay.spark.launch.session import local_session
+def _place(embedded: bool, master: str | None, directory: str | None) -> str | None:
+    """The folder that machines share; None where there is one machine only."""
+    if embedded or master is None or is_local_master(master):
+        return None
+    if directory is None or not Path(directory).is_dir():
+        raise SparkSetupError(
+            f"the demonstration on {masked(master)} needs a folder that all machines of the "
+            f"cluster see under one name, for snapshots and output: --directory PATH"
+            + ("." if directory is None else f"; {directory!r} is none.")
+        )
+    return str(Path(directory).resolve())
 
-    screen.line("Starting Spark on this machine ...")
-    session = local_session(workers=2)
+
+def _session(screen: Screen, master: str | None) -> Any:
+    """A Spark session, started before the clock of the orders."""
+    from mainstay.spark.launch.cluster import is_of_connect
+    from mainstay.spark.launch.session import own_session
+
+    screen.line(f"Starting Spark {'on this machine' if master is None else masked(master)} ...")
+    session = own_session(2, master)
+    if is_of_connect(session):
+        return session
     # What a killed worker makes Spark log is part of the show, but not of its text.
     session.sparkContext.setLogLevel("OFF")
-    # The first job of a session takes seconds; it should not be the one that is shown.
-    session.range(0, 2, 1, 2).mapInArrow(lambda batches: batches, "id long", barrier=True).collect()
+    if is_local_master(session.sparkContext.master):
+        _warm_up(session)
     return session
+
+
+def _warm_up(session: Any) -> None:
+    """The first job of a session takes seconds; it should not be the one that is shown."""
+    session.range(0, 2, 1, 2).mapInArrow(lambda batches: batches, "id long", barrier=True).collect()
 
 
 # ---------------------------------------------------------------- in real time
 
 
-def _real_time(screen: Screen, scale: Scale, directory: Path, spark: Any) -> bool:
-    source = Orders(scale.orders, scale.orders / scale.seconds)
+def _real_time(screen: Screen, scale: Scale, directory: Path, spark: Any, *, is_far: bool) -> bool:
+    """``is_far``: workers may be on other machines."""
+    folder = str(directory) if is_far else None
+    source = Orders(scale.orders, scale.orders / scale.seconds, folder=folder)
     target = str(directory / "totals")
     env = Environment(
         spark=spark,
@@ -89,7 +124,7 @@ def _real_time(screen: Screen, scale: Scale, directory: Path, spark: Any) -> boo
         f"Parquet; 2 workers {place}, a snapshot every {scale.epoch_every_s:g} s."
     )
     job = env.start("demo")
-    _watch(screen, job, source, scale)
+    story = _watch(screen, job, source, scale)
     screen.line()
     show_epochs(screen, job.snapshots())
     screen.line()
@@ -103,83 +138,22 @@ def _real_time(screen: Screen, scale: Scale, directory: Path, spark: Any) -> boo
     )
     screen.line()
     _show_verdict(screen, verdict)
-    return verdict.is_good
+    if not story.crashed:
+        screen.line("✘ The job was over before a worker could be killed: nothing was shown.")
+    return verdict.is_good and story.crashed
 
 
-def _watch(screen: Screen, job: Any, source: Orders, scale: Scale) -> None:
+def _watch(screen: Screen, job: Any, source: Orders, scale: Scale) -> Story:
     """Look at the job until it ends, and kill a worker half way."""
-    story = _Story(screen, job, source)
-    crash_at = source.opened + scale.seconds / 2
+    story = Story(screen, job, source)
     while True:
         job.wait(GLANCE_S, progress=False)
         story.tell()
         if job.status in ("finished", "failed", "cancelled"):
-            return
+            return story
         has_epoch = any(record.status == EpochStatus.COMPLETE for record in job.snapshots())
-        if not story.crashed and time.monotonic() >= crash_at and has_epoch:
+        if not story.crashed and has_epoch and story.ran_s() >= scale.seconds / 2:
             story.crash()
-
-
-def _kill_worker(job: Any, number: int) -> str:
-    """Kill a worker as nothing should be killed, and say which."""
-    if isinstance(job, EmbeddedJob):
-        job.crash_worker(number)
-        return f"worker {number} is killed, with everything it held in memory"
-    _, pid = job.workers()[number]
-    os.kill(pid, signal.SIGKILL)
-    return f"worker {number} is killed (kill -9 {pid}), with everything it held in memory"
-
-
-class _Story:
-    """Tells what is new about a job."""
-
-    def __init__(self, screen: Screen, job: Any, source: Orders) -> None:
-        self._screen = screen
-        self._job = job
-        self._source = source
-        self._begun = 0
-        self._ended = 0
-        self._last_line = 0.0
-        self.crashed = False
-
-    def tell(self) -> None:
-        for number, attempt in enumerate(self._job.attempts()):
-            if number == self._begun:
-                start = f"epoch {attempt.restored_from}" if attempt.restored_from else "empty state"
-                self._line(f"attempt {attempt.attempt} starts from {start}")
-                self._begun += 1
-            if number == self._ended and attempt.reason:
-                # Why, the warning of the job says.
-                self._line(f"attempt {attempt.attempt} has ended")
-                self._ended += 1
-        text = self._progress()
-        self._screen.progress(self._stamped(text))
-        if time.monotonic() - self._last_line >= 1.0:
-            self._line(text)
-
-    def crash(self) -> None:
-        self.crashed = True
-        self._line(_kill_worker(self._job, 1))
-
-    def _line(self, text: str) -> None:
-        self._last_line = time.monotonic()
-        self._screen.line(self._stamped(text))
-
-    def _stamped(self, text: str) -> str:
-        return f"{time.monotonic() - self._source.opened:5.1f} s  {text}"
-
-    def _progress(self) -> str:
-        complete = [
-            record for record in self._job.snapshots() if record.status == EpochStatus.COMPLETE
-        ]
-        placed = self._source.splits * self._source.due(0, self._source.count)
-        text = (
-            f"{self._job.status}: {min(placed, self._source.count):,} orders placed, "
-            f"{counted(len(complete), 'epoch')} complete"
-        )
-        if complete:
-            text += f", the last one in {complete[-1].duration_s * 1e3:.0f} ms"
-        return text
 
 
 def _show_verdict(screen: Screen, verdict: Verdict) -> None:
@@ -237,5 +211,14 @@ def _simulate(batch: pa.RecordBatch, seed: int, crashes: int) -> tuple[Verdict, 
     return verdict, 0 if last is None else last.attempt
 
 
+def _asked() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m mainstay.demo", description=main.__doc__)
+    parser.add_argument("--embedded", action="store_true")
+    parser.add_argument("--master")
+    parser.add_argument("--directory")
+    return parser.parse_args()
+
+
 if __name__ == "__main__":
-    sys.exit(main(embedded="--embedded" in sys.argv[1:]))
+    asked = _asked()
+    sys.exit(main(embedded=asked.embedded, master=asked.master, directory=asked.directory))

@@ -106,7 +106,10 @@ class ConnectCluster:
             raise
 
     def leave(self, host: str) -> list[str]:
-        raise SparkSetupError("a Spark Connect server cannot be told of lost hosts")
+        raise SparkSetupError(
+            "a Spark Connect server cannot be told of lost hosts. It notices by itself, after "
+            "spark.worker.timeout of a standalone master or spark.network.timeout"
+        )
 
     def cancel(self, tag: str) -> None:
         self._tags.cancel(tag)

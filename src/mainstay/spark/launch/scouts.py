@@ -30,6 +30,8 @@ FIRST_S, NEXT_S = 120.0, 15.0
 """How long the first is waited for, and after each one that came the next."""
 REACH_S = 5.0
 """How long a scout tries to reach this process."""
+LATE_S = 10.0
+"""How long scouts may take to return that come too late, or not at all."""
 _STAY_S = 120.0
 _LOOK_S = 0.1
 _WELCOME = b"."
@@ -94,8 +96,10 @@ class _Expedition:
             self.met = len(scouts)
             for scout in scouts:
                 scout.sendall(_WELCOME)
-        if self.met < self.count and running.is_alive():
-            self.cluster.cancel(tag)
+        if self.met < self.count:
+            self._send_home(token, running)
+            if running.is_alive():
+                self.cluster.cancel(tag)
         running.join()
 
     def _run(self, tag: str, token: bytes) -> None:
@@ -117,6 +121,16 @@ class _Expedition:
                 scouts.append(closing.enter_context(scout))
                 until = time.monotonic() + NEXT_S
         return scouts
+
+    def _send_home(self, token: bytes, running: threading.Thread) -> None:
+        """Let those go that come now. Spark tells what scouts have found when all have returned,
+        and some may not have come because they could not."""
+        until = time.monotonic() + LATE_S
+        while running.is_alive() and time.monotonic() < until:
+            scout = self._accept(token)
+            if scout is not None:
+                with scout:
+                    scout.sendall(_WELCOME)
 
     def _accept(self, token: bytes) -> socket.socket | None:
         """The next scout, known by its token."""
@@ -144,10 +158,9 @@ class _Expedition:
                 self._refuse_address(each, way)
         if self.met == self.count:
             return
-        if self.failure is not None and not self.met and not _is_cancelled(self.failure):
+        if self.failure is not None and not _is_cancelled(self.failure):
             raise SparkSetupError(
-                "Spark cannot run Python tasks of this job: "
-                f"{summary(str(self.failure)) or type(self.failure).__name__}"
+                f"Spark cannot run Python tasks of this job: {_reason(self.failure)}"
             ) from self.failure
         raise SlotsError(self._too_few())
 
@@ -186,6 +199,16 @@ class _Expedition:
             f"{counted(self.met, 'task')} of it at a time. Lower the parallelism, end other jobs, "
             "or add executors or cores."
         )
+
+
+def _reason(failure: Exception) -> str:
+    text = summary(str(failure)) or type(failure).__name__
+    if "No module named" not in text:
+        return text
+    return (
+        f"{text}. The workers' Python lacks it. Set PYSPARK_PYTHON to one that has what mainstay "
+        "needs, where Spark's driver is started: for Spark Connect that is the server."
+    )
 
 
 def _is_cancelled(error: Exception) -> bool:

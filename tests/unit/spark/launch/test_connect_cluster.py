@@ -199,3 +199,8 @@ def test_a_package_is_called_by_its_content(tmp_path: Path) -> None:
     first, same, other = (packed(tmp_path, root) for root in roots)
     assert first == same != other
     assert first.name.startswith("mainstay-")
+
+
+def test_a_server_that_cannot_be_told_of_lost_hosts_is_said_to_notice_by_itself() -> None:
+    with pytest.raises(SparkSetupError, match=r"notices by itself, after spark\.worker\.timeout"):
+        ConnectCluster(FakeSession()).leave("10.0.0.13")

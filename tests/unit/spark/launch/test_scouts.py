@@ -77,7 +77,46 @@ def test_fewer_slots_than_scouts_are_refused_with_both_numbers(
     territory = Territory(slots=2)
     with pytest.raises(SlotsError, match="needs 3 free slots, and Spark ran no more than 2 tasks"):
         send_scouts(territory, 3, WAY)
+    assert not territory.cancelled.is_set(), "the third was let go when it came"
+
+
+def test_scouts_that_do_not_return_are_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scouts, "NEXT_S", 0.2)
+    monkeypatch.setattr(scouts, "LATE_S", 0.2)
+    territory = Territory(slots=2)
+    real = territory._task
+    first = threading.Lock()
+
+    def task(main: Any) -> list[Any]:
+        if first.acquire(blocking=False):
+            return real(main)
+        territory.cancelled.wait()
+        return []
+
+    territory._task = task  # type: ignore[method-assign]
+    with pytest.raises(SlotsError, match="needs 2 free slots, and Spark ran no more than 1 task"):
+        send_scouts(territory, 2, WAY)
     assert territory.cancelled.is_set()
+
+
+def test_one_that_cannot_reach_where_another_can_is_no_lack_of_slots(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(scouts, "NEXT_S", 0.5)
+    territory = Territory(slots=2)
+    real = territory._task
+    first = threading.Lock()
+
+    def task(main: Any) -> list[Any]:
+        if first.acquire(blocking=False):
+            return real(main)
+        # It runs on a host that has no way here.
+        elsewhere = scouts._main(("nowhere.invalid", 9), b"", (), 1.0, 1.0)
+        return real(elsewhere)
+
+    territory._task = task  # type: ignore[method-assign]
+    message = refusal(territory, 2)
+    assert "executors cannot reach the coordinator" in message
 
 
 def test_a_cluster_that_runs_nothing_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,3 +181,18 @@ def test_tasks_that_cannot_run_are_refused_with_what_spark_says() -> None:
 
     message = refusal(Broken(slots=1))
     assert message == "Spark cannot run Python tasks of this job: [PYTHON_VERSION_MISMATCH] 3.9"
+
+
+def test_a_module_that_tasks_need_is_named_with_the_place_where_python_is_chosen() -> None:
+    class Poor(Territory):
+        def run(self, *arguments: Any) -> list[Any]:
+            raise RuntimeError(
+                "Traceback (most recent call last):\n"
+                '  File "worker.py", line 1, in read_udfs\n'
+                "ModuleNotFoundError: No module named 'pyarrow'\n"
+            )
+
+    message = refusal(Poor(slots=1))
+    assert "ModuleNotFoundError: No module named 'pyarrow'. The workers' Python lacks it" in message
+    assert "Set PYSPARK_PYTHON" in message
+    assert "for Spark Connect that is the server" in message
