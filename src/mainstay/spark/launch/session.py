@@ -9,15 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pyspark
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from mainstay.drive.notices import say_at_once
-from mainstay.errors import SparkSetupError
-from mainstay.masking import masked
+from mainstay.spark.launch.connect_session import connect_session, refuse_beside_connect
 from mainstay.spark.launch.java import require_java
 from mainstay.spark.launch.masters import is_connect_address, is_local_master
-from mainstay.spark.launch.spark_errors import summary
 from mainstay.spark.launch.submitted import is_submitted
 from mainstay.spark.launch.workers_python import check_same_python, imports_this_package
 from mainstay.tracebacks import are_full
@@ -54,10 +51,11 @@ NOISY = (
 
 def own_session(workers: int, master: str | None = None) -> SparkSession:
     """A session for a job that was given none: on this machine, unless a master is named."""
+    if master is not None and is_connect_address(master):
+        return connect_session(master)
+    refuse_beside_connect()
     if master is None or is_local_master(master):
         return local_session(workers, master)
-    if is_connect_address(master):
-        return connect_session(master)
     _require_java_unless_it_runs()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     say_at_once(f"starting Spark at {master}")
@@ -73,23 +71,6 @@ def _builder(master: str) -> SparkSession.Builder:
 def _require_java_unless_it_runs() -> None:
     if not is_submitted():
         require_java()
-
-
-def connect_session(address: str) -> SparkSession:
-    """A session of the Spark Connect server at ``sc://host:port``."""
-    say_at_once(f"connecting to Spark at {masked(address)}")
-    try:
-        return SparkSession.builder.remote(address).getOrCreate()
-    except ImportError as error:
-        raise SparkSetupError(
-            f"a session of Spark Connect needs what is not installed: {error}. Install it with "
-            "pip install 'mainstay[connect]'."
-        ) from error
-    except PySparkException as error:
-        raise SparkSetupError(
-            f"{masked(address)} gives no session: {summary(str(error))}. An address is written as "
-            "sc://host:15002, and a Spark Connect server must listen there."
-        ) from error
 
 
 def local_session(workers: int, master: str | None = None) -> SparkSession:
