@@ -179,7 +179,7 @@ def test_too_few_slots_are_refused_with_the_number_that_is_missing(
     monkeypatch.setattr(scouts, "NEXT_S", 3.0)
     env = environment(connected, tmp_path, parallelism=SLOTS + 1)
     totals(env, rows(env))
-    with pytest.raises(SlotsError, match=rf"needs {SLOTS + 1} free slots, and Spark ran no more"):
+    with pytest.raises(SlotsError, match=rf"needs {SLOTS + 1} free slots, and {SLOTS} of its"):
         env.start("many")
 
 
