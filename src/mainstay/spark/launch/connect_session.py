@@ -33,18 +33,18 @@ def connect_session(address: str) -> SparkSession:
         raise SparkSetupError(_refusal(address, str(error))) from error
 
 
-def _session_at(address: str) -> Any:
+def _session_at(address: str) -> SparkSession:
     """PySpark's own ``getOrCreate`` gives the session that there is, whatever its server."""
     from pyspark.sql.connect.client import DefaultChannelBuilder
     from pyspark.sql.connect.session import SparkSession as ConnectSession
 
     wanted = DefaultChannelBuilder(address)
     present = ConnectSession.getActiveSession() or ConnectSession._get_default_session()
-    found: Any = present or SparkSession.builder.remote(address).getOrCreate()
+    found = present or SparkSession.builder.remote(address).getOrCreate()
     if _way(found.client._builder) == _way(wanted):
         return found
     # Not by the builder: the session that the program works with stays the active one.
-    return ConnectSession(connection=address)
+    return ConnectSession(connection=address)  # type: ignore[return-value]
 
 
 def _way(channel: Any) -> list[Any]:

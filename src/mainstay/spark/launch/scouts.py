@@ -199,9 +199,9 @@ class _Expedition:
         were = "was" if self.met == 1 else "were"
         return (
             f"the job needs {counted(self.count, 'free slot')}, and {self.met} of its tasks {were} "
-            f"seen to run at a time; no more answered within {NEXT_S:.0f} s. Lower the parallelism, end "
-            "other jobs, or add executors or cores. There may be more slots than were seen, where "
-            "Python is slow to start: then start the job again."
+            f"seen to run at a time; no more answered within {NEXT_S:.0f} s. Lower the "
+            "parallelism, end other jobs, or add executors or cores. There may be more slots than "
+            "were seen, where Python is slow to start: then start the job again."
         )
 
 
