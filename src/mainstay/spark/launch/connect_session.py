@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import Any, cast
 
 import pyspark
 from pyspark.errors import PySparkException
@@ -40,9 +40,9 @@ def _session_at(address: str) -> SparkSession:
 
     wanted = DefaultChannelBuilder(address)
     present = ConnectSession.getActiveSession() or ConnectSession._get_default_session()
-    found = present or SparkSession.builder.remote(address).getOrCreate()
+    found: Any = present or SparkSession.builder.remote(address).getOrCreate()
     if _way(found.client._builder) == _way(wanted):
-        return found
+        return cast(SparkSession, found)
     # Not by the builder: the session that the program works with stays the active one.
     return ConnectSession(connection=address)  # type: ignore[return-value]
 
