@@ -25,11 +25,12 @@ from mainstay.drive.remote_job import Patience, RemoteJob
 from mainstay.errors import MainstayError
 from mainstay.runtime.options import LocalRecoveryOptions
 from mainstay.spark.launch.cluster import cluster_of
+from mainstay.spark.launch.connect_session import connect_session
 from mainstay.spark.launch.launcher import SparkLauncher
 from mainstay.spark.launch.masters import is_connect_address
 from mainstay.spark.launch.reservations import reserve
 from mainstay.spark.launch.scouts import send_scouts
-from mainstay.spark.launch.session import DAEMON, STEADY, connect_session
+from mainstay.spark.launch.session import DAEMON, STEADY
 from tests.drive.ledger import LedgerJob, await_until
 
 

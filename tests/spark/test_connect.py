@@ -16,7 +16,13 @@ import mainstay as ms
 import tests.drive.ledger as ledger_module
 from mainstay.drive.remote_job import RemoteJob
 from mainstay.drive.remote_worker import Bootstrap
-from mainstay.errors import GraphError, MainstayError, SlotsError, SparkSetupError
+from mainstay.errors import (
+    GraphError,
+    MainstayError,
+    SlotsError,
+    SnapshotStorageError,
+    SparkSetupError,
+)
 from mainstay.transport.keys import AttemptKeys, KeyPair
 from tests.drive.ledger import PATIENCE_S, LedgerJob, await_attempt, await_until
 
@@ -107,6 +113,67 @@ def test_the_first_job_of_the_readme_and_its_state(connected: Any, tmp_path: Pat
     assert state(key="bob") == [("bob", 3)]
 
 
+def test_a_state_that_the_server_cannot_open_is_refused_with_what_the_server_needs(
+    connected: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    env = ms.Environment(spark="embedded", snapshots=ms.Snapshots(tmp_path / "snapshots"))
+    totals(env, rows(env))
+    assert env.start("order-totals").wait(PATIENCE_S) == "finished"
+    monkeypatch.chdir(tmp_path)
+    here = "/proc/self/cwd/snapshots"  # in each process another folder
+    if not os.path.isdir(here):
+        pytest.skip("this system has no /proc")
+    with pytest.raises(SnapshotStorageError) as raised:
+        ms.spark.read_state(connected, here, operator="totals", state="total")
+    assert f"the Spark Connect server cannot open '{here}#1', which this" in str(raised.value)
+    assert "there is no folder" in str(raised.value), "what the server has met"
+    assert "each needs this folder on a disk that it sees" in str(raised.value)
+    assert "where the server is started" in str(raised.value)
+
+
+def test_a_job_that_names_its_server_runs_there_beside_a_session_of_another(
+    connected: Any, address: str, tmp_path: Path
+) -> None:
+    from mainstay.spark.launch.connect_session import connect_session
+
+    own = address.replace("127.0.0.1", "localhost")
+    session = connect_session(own)
+    assert session.client.host == "localhost"
+    assert session.session_id != connected.session_id
+    session.stop()
+    env = environment(own, tmp_path)
+    out = totals(env, rows(env))
+    assert env.start("elsewhere").wait(PATIENCE_S) == "finished"
+    assert len(out.rows()) == 3
+    assert type(connected).getActiveSession() is connected
+
+
+def test_a_module_of_the_program_reaches_the_workers_as_an_artifact(
+    connected: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = tmp_path / "prices_of_orders.py"
+    module.write_text("def dearer(row):\n    return row.customer, row.amount + 1\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    import prices_of_orders  # type: ignore[import-not-found]
+
+    session = connected.newSession()
+
+    def started(folder: Path) -> tuple[Any, Any]:
+        env = environment(session, folder, restart=ms.Restart(max_failures=0))
+        out = ms.connectors.Memory()
+        rows(env).map(prices_of_orders.dearer, COLUMNS, uid="dearer").sink(out, uid="out")
+        return env.start("dearer"), out
+
+    job, _ = started(tmp_path / "lacking")
+    with pytest.raises(MainstayError, match=r"session\.addArtifacts\(path, pyfile=True\)"):
+        job.wait(PATIENCE_S)
+    session.addArtifacts(str(module), pyfile=True)
+    job, out = started(tmp_path / "sent")
+    assert job.wait(PATIENCE_S) == "finished"
+    assert sorted(out.rows()) == [("alice", 3), ("alice", 6), ("bob", 4)]
+    session.stop()
+
+
 def test_a_worker_that_is_killed_is_replaced_and_nothing_is_lost(
     connected: Any, tmp_path: Path
 ) -> None:
@@ -179,7 +246,7 @@ def test_too_few_slots_are_refused_with_the_number_that_is_missing(
     monkeypatch.setattr(scouts, "NEXT_S", 3.0)
     env = environment(connected, tmp_path, parallelism=SLOTS + 1)
     totals(env, rows(env))
-    with pytest.raises(SlotsError, match=rf"needs {SLOTS + 1} free slots, and Spark ran no more"):
+    with pytest.raises(SlotsError, match=rf"needs {SLOTS + 1} free slots, and {SLOTS} of its"):
         env.start("many")
 
 

@@ -17,6 +17,7 @@ from mainstay.masking import refuse_login
 from mainstay.own_frames import with_settings
 from mainstay.quantities import seconds
 from mainstay.snapshot.storage import absolute
+from mainstay.snapshot.store_urls import refuse_torn
 
 LEAST_S = 1.0
 LEASE = "10s"
@@ -97,6 +98,7 @@ def _place(store: Any) -> str:
         )
     place = os.fspath(store)
     refuse_login(place, GraphError)
+    refuse_torn(place, GraphError)
     if place.startswith("memory://"):
         raise GraphError(
             f"HighAvailability(store={place!r}): what is in memory:// no other process can see. "

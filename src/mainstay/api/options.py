@@ -11,6 +11,7 @@ from mainstay.own_frames import with_settings
 from mainstay.quantities import seconds, size, whole_number
 from mainstay.runtime.options import LocalRecoveryOptions, RestartOptions, SnapshotOptions
 from mainstay.snapshot.storage import absolute
+from mainstay.snapshot.store_urls import refuse_torn
 
 
 @with_settings
@@ -40,6 +41,7 @@ class Snapshots:
                 f'Snapshots({self.dir!r}) needs a directory or URL, as in Snapshots("./snapshots").'
             )
         refuse_login(os.fspath(self.dir), GraphError)
+        refuse_torn(os.fspath(self.dir), GraphError)
         # Absolute, because workers may run in another directory, or be started from another.
         object.__setattr__(self, "dir", absolute(self.dir))
         if self.local_dir is not None:

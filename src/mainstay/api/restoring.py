@@ -9,6 +9,7 @@ from mainstay.errors import GraphError
 from mainstay.masking import refuse_login
 from mainstay.runtime.options import RestoreOptions
 from mainstay.snapshot.storage import absolute
+from mainstay.snapshot.store_urls import refuse_torn
 from mainstay.spelling import did_you_mean
 
 _STARTS = ("new", "latest", "latest-or-new")
@@ -20,6 +21,7 @@ def _origin_of(restore: Any) -> str | None:
         restore = os.fspath(restore)
     if not isinstance(restore, str) or restore in _STARTS:
         return None
+    refuse_torn(restore, GraphError)
     if "://" in restore:
         return restore
     is_path = any(mark and mark in restore for mark in ("/", os.sep, os.altsep, "~"))

@@ -52,6 +52,7 @@ from mainstay.runtime.record_list import RecordList
 from mainstay.runtime.spec import JobSpec
 from mainstay.runtime.status import AttemptRecord, EpochStatus, Problem, Recovery, Status
 from mainstay.runtime.task_metrics import TaskMetricsByTask
+from mainstay.snapshot.store_urls import refuse_torn
 from mainstay.tracebacks import are_full, place_in_author_s_code, trim
 
 _log = logging.getLogger("mainstay")
@@ -260,6 +261,7 @@ class JobHandle(JobThread, Job):
     def savepoint(self, path: str | os.PathLike[str], timeout: float | None = None) -> str:
         place = os.fspath(path)
         refuse_login(place, SavepointError)
+        refuse_torn(place, SavepointError)
         self._ask(lambda leader, done: leader.savepoint(place, done), timeout)
         return place
 
@@ -272,6 +274,7 @@ class JobHandle(JobThread, Job):
     ) -> str | None:
         place = None if path is None else os.fspath(path)
         refuse_login(place or "", SavepointError)
+        refuse_torn(place or "", SavepointError)
         try:
             self._ask(lambda leader, done: leader.stop(place, done, drain=drain), timeout)
         except JobOverError:

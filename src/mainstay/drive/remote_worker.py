@@ -190,7 +190,8 @@ class RemoteWorker:
             raise SparkSetupError(
                 f"worker {self._number} cannot load the job's program: {type(error).__name__}: "
                 f"{error}. What the program imports must be installed where the workers run; "
-                "modules of your own can be sent with --py-files."
+                "modules of your own can be sent: with --py-files of spark-submit, and over Spark "
+                "Connect with session.addArtifacts(path, pyfile=True) before the job starts."
             ) from error
 
     def _greet(self, held_bytes: tuple[int, ...]) -> Welcome:

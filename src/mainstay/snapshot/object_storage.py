@@ -21,7 +21,7 @@ from mainstay.snapshot.listing import ListedStorage, StoredFile
 from mainstay.snapshot.panics import without_panics
 from mainstay.snapshot.storage import BytesLike, NotFound, Paths
 from mainstay.snapshot.store_client import RETRIES, client_options
-from mainstay.spelling import did_you_mean
+from mainstay.snapshot.store_urls import meant_scheme, refuse_torn
 
 _REMOTE_SCHEMES = ("memory", "s3", "gs", "az")
 
@@ -59,6 +59,7 @@ def _list(store: ObjectStore, prefix: str) -> list[Any]:
 def open_existing(url_or_path: str) -> ListedStorage:
     """The storage at a place that is only looked at: a local folder is not made if absent."""
     refuse_login(url_or_path, SnapshotStorageError)
+    refuse_torn(url_or_path, SnapshotStorageError)
     scheme, separator, _ = url_or_path.partition("://")
     if not separator or scheme == "file":
         path = _path_of_file_url(url_or_path) if separator else url_or_path
@@ -72,6 +73,7 @@ def open_existing(url_or_path: str) -> ListedStorage:
 def open_storage(url_or_path: str) -> ObjectStorage:
     """The storage at a local path (made if absent) or a file, memory, s3, gs or az URL."""
     refuse_login(url_or_path, SnapshotStorageError)
+    refuse_torn(url_or_path, SnapshotStorageError)
     scheme, separator, _ = url_or_path.partition("://")
     if not separator:
         return _open_folder(url_or_path, url_or_path)
@@ -81,7 +83,7 @@ def open_storage(url_or_path: str) -> ObjectStorage:
         raise SnapshotStorageError(
             f"cannot open the storage {url_or_path!r}: {scheme}:// is not supported. "
             "Give a local path or a file://, s3://, gs:// or az:// URL."
-            f"{did_you_mean(f'{scheme}://', [f'{known}://' for known in _REMOTE_SCHEMES])}"
+            f"{meant_scheme(scheme)}"
         )
     try:
         return ObjectStorage(_store(url_or_path, scheme), url_or_path)

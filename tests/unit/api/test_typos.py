@@ -11,7 +11,7 @@ import pytest
 import mainstay as ms
 from mainstay.connectors import Files, FileSink, ParquetSink, Webhook
 from mainstay.errors import MainstayError
-from mainstay.snapshot.object_storage import open_storage
+from mainstay.snapshot.object_storage import open_existing, open_storage
 from mainstay.spelling import did_you_mean
 from mainstay.testing import rows
 
@@ -71,6 +71,23 @@ TYPOS: list[tuple[Callable[[], Any], str, str]] = [
     (lambda: postgres(poll="1 secnd"), "poll=", "'1 second'"),
     (lambda: postgres(malformed="asside"), "malformed='asside'", "'side'"),
     (lambda: open_storage("s3a://bucket/snapshots"), "s3a://", "'s3://'"),
+    (lambda: open_storage("abfss://box@account/x"), "abfss://", "'az://'"),
+    (lambda: open_storage("gcs://bucket/x"), "gcs://", "'gs://'"),
+    (lambda: open_storage("s3:/bucket/x"), "'s3:/bucket/x'", "'s3://bucket/x'"),
+    (lambda: open_existing("gs:bucket/x"), "'gs:bucket/x'", "'gs://bucket/x'"),
+    (lambda: ms.Snapshots("s3:/bucket/x"), "'s3:/bucket/x'", "'s3://bucket/x'"),
+    (lambda: ms.Snapshots(Path("s3://bucket/x")), "pathlib.Path drops", "'s3://bucket/x'"),
+    (lambda: ms.Snapshots("az:/account/box"), "'az:/account/box'", "'az://account/box'"),
+    (lambda: ms.Snapshots("file:/srv/x"), "'file:/srv/x'", "'file:///srv/x'"),
+    (
+        lambda: ms.Environment(restore="s3:/bucket/saved"),
+        "'s3:/bucket/saved'",
+        "'s3://bucket/saved'",
+    ),
+    (lambda: ms.HighAvailability("s3:/bucket/ha"), "'s3:/bucket/ha'", "'s3://bucket/ha'"),
+    (lambda: Files("s3:/bucket/in", schema="n long"), "'s3:/bucket/in'", "'s3://bucket/in'"),
+    (lambda: FileSink("s3:/bucket/out"), "'s3:/bucket/out'", "'s3://bucket/out'"),
+    (lambda: ParquetSink("s3:/bucket/out"), "'s3:/bucket/out'", "'s3://bucket/out'"),
 ]
 
 
@@ -86,6 +103,23 @@ def test_a_misspelt_option_is_refused_with_what_was_meant(
     message = str(caught.value)
     assert named in message
     assert f"Did you mean {meant}" in message
+
+
+def test_the_url_of_a_store_that_is_not_known_is_refused_without_a_guess() -> None:
+    with pytest.raises(MainstayError) as caught:
+        open_storage("hdfs://host/x")
+    message = str(caught.value)
+    assert "hdfs:// is not supported" in message
+    assert "Give a local path or a file://, s3://, gs:// or az:// URL" in message
+    assert "Did you mean" not in message
+
+
+def test_a_folder_whose_name_looks_like_a_url_can_be_named(
+    tmp_path: Path, monkeypatch: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    open_storage("./s3:/bucket").write("a", b"1")
+    assert (tmp_path / "s3:" / "bucket" / "a").read_bytes() == b"1"
 
 
 @pytest.mark.parametrize("given", ["something else", None, 7, ""])

@@ -36,6 +36,7 @@ from mainstay.masking import refuse_login
 from mainstay.own_frames import made_with_own_frames
 from mainstay.runtime.connector import Sink, SinkContext, SinkWriter
 from mainstay.snapshot.storage import NotFound, Storage, absolute
+from mainstay.snapshot.store_urls import refuse_torn
 
 
 @made_with_own_frames
@@ -66,6 +67,7 @@ class DeltaSink(Sink):
         if not text:
             raise GraphError("DeltaSink(''): give the path or the URL of a table.")
         refuse_login(text, GraphError)
+        refuse_torn(text, GraphError)
         self.uri = absolute(text)
         self.partition_by = columns_of(partition_by, "DeltaSink")
         self.storage_options = dict(storage_options or {})

@@ -17,6 +17,7 @@ from mainstay.errors import SinkError, SnapshotStorageError
 from mainstay.runtime.connector import SinkContext
 from mainstay.snapshot.object_storage import open_storage
 from mainstay.snapshot.storage import NotFound, Storage
+from mainstay.snapshot.store_urls import refuse_torn
 
 FOLDER = "_mainstay"
 """What is in it is for Mainstay only; readers of directories pass over the name."""
@@ -26,6 +27,7 @@ OWNER = f"{FOLDER}/owner"
 def directory_of(path: str | os.PathLike[str], error: type[Exception]) -> str:
     """The absolute local path of a directory that need not exist."""
     text = os.fspath(path)
+    refuse_torn(text, error)
     local = local_path(text) if "://" in text else text
     if not local:
         raise error(

@@ -65,6 +65,7 @@ from mainstay.errors import GraphError, SchemaError, SourceError
 from mainstay.own_frames import made_with_own_frames
 from mainstay.runtime.connector import Json, Source, Split, SplitReader
 from mainstay.schema import to_schema
+from mainstay.snapshot.store_urls import refuse_torn
 from mainstay.spelling import did_you_mean
 
 _log = logging.getLogger("mainstay")
@@ -111,6 +112,8 @@ class Files(Source):
         if not isinstance(batch_rows, int) or isinstance(batch_rows, bool) or batch_rows < 1:
             raise GraphError(f"Files(batch_rows={batch_rows!r}) must be a number of at least 1.")
         self.paths = [os.fspath(path) for path in given]
+        for path in self.paths:
+            refuse_torn(path, GraphError)
         self.directory = os.getcwd()
         """What relative paths are below, also for workers that run elsewhere."""
         self.format = format

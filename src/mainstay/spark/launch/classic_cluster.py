@@ -73,7 +73,7 @@ class ClassicCluster:
         require_settings(self.setting)
         _check_python(self._context)
         waits = (self._is_gathering, self._has_lingering_tasks)
-        require_slots(self.slots, *waits, workers, more_slots)
+        require_slots(self.slots, *waits, workers, more_slots, may_grow=not self.is_local)
         setting = self.setting(PYTHON_MEMORY)
         if setting is not None:
             require_memory(setting, self._slots_of_an_executor())

@@ -191,13 +191,17 @@ class _Expedition:
     def _too_few(self) -> str:
         if not self.met:
             return (
-                f"Spark has run no task of this job within {FIRST_S:.0f} s: it has no executor, or "
-                "other jobs have all its slots. Add executors or cores, or end other jobs."
+                f"no task of this job has answered within {FIRST_S:.0f} s: Spark has no executor, "
+                "other jobs have all its slots, or Python is slower than that to start there. Add "
+                "executors or cores, end other jobs, or start the job again when the machines "
+                "have less to do."
             )
+        were = "was" if self.met == 1 else "were"
         return (
-            f"the job needs {counted(self.count, 'free slot')}, and Spark ran no more than "
-            f"{counted(self.met, 'task')} of it at a time. Lower the parallelism, end other jobs, "
-            "or add executors or cores."
+            f"the job needs {counted(self.count, 'free slot')}, and {self.met} of its tasks {were} "
+            f"seen to run at a time; no more answered within {NEXT_S:.0f} s. Lower the "
+            "parallelism, end other jobs, or add executors or cores. There may be more slots than "
+            "were seen, where Python is slow to start: then start the job again."
         )
 
 

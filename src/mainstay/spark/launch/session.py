@@ -9,17 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import pyspark
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from mainstay.drive.notices import say_at_once
 from mainstay.errors import SparkSetupError
 from mainstay.masking import masked
+from mainstay.spark.launch.connect_session import connect_session, refuse_beside_connect
 from mainstay.spark.launch.java import require_java
 from mainstay.spark.launch.masters import is_connect_address, is_local_master
-from mainstay.spark.launch.spark_errors import summary
+from mainstay.spark.launch.spark_errors import SPARK_ERRORS, summary
 from mainstay.spark.launch.submitted import is_submitted
 from mainstay.spark.launch.workers_python import check_same_python, imports_this_package
+from mainstay.spelling import unended
 from mainstay.tracebacks import are_full
 
 SPARE_SLOTS = 2
@@ -54,14 +55,15 @@ NOISY = (
 
 def own_session(workers: int, master: str | None = None) -> SparkSession:
     """A session for a job that was given none: on this machine, unless a master is named."""
+    if master is not None and is_connect_address(master):
+        return connect_session(master)
+    refuse_beside_connect()
     if master is None or is_local_master(master):
         return local_session(workers, master)
-    if is_connect_address(master):
-        return connect_session(master)
     _require_java_unless_it_runs()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     say_at_once(f"starting Spark at {master}")
-    return _builder(master).config(map={**STEADY}).getOrCreate()
+    return _made(_builder(master).config(map={**STEADY}))
 
 
 def _builder(master: str) -> SparkSession.Builder:
@@ -70,26 +72,21 @@ def _builder(master: str) -> SparkSession.Builder:
     return builder if is_submitted() else builder.appName("mainstay")
 
 
+def _made(builder: SparkSession.Builder) -> SparkSession:
+    """The session, or what Spark says against it: its sentence, without the stack of Java."""
+    try:
+        return builder.getOrCreate()
+    except SPARK_ERRORS as error:
+        said = masked(unended(summary(str(error)) or type(error).__name__))
+        raise SparkSetupError(
+            f"Spark gives no session: {said}. If it names a setting, change that where Spark is "
+            "started: the options of spark-submit, spark-defaults.conf, or the environment."
+        ) from (error if are_full() else None)
+
+
 def _require_java_unless_it_runs() -> None:
     if not is_submitted():
         require_java()
-
-
-def connect_session(address: str) -> SparkSession:
-    """A session of the Spark Connect server at ``sc://host:port``."""
-    say_at_once(f"connecting to Spark at {masked(address)}")
-    try:
-        return SparkSession.builder.remote(address).getOrCreate()
-    except ImportError as error:
-        raise SparkSetupError(
-            f"a session of Spark Connect needs what is not installed: {error}. Install it with "
-            "pip install 'mainstay[connect]'."
-        ) from error
-    except PySparkException as error:
-        raise SparkSetupError(
-            f"{masked(address)} gives no session: {summary(str(error))}. An address is written as "
-            "sc://host:15002, and a Spark Connect server must listen there."
-        ) from error
 
 
 def local_session(workers: int, master: str | None = None) -> SparkSession:
@@ -112,11 +109,11 @@ def local_session(workers: int, master: str | None = None) -> SparkSession:
     if imports_this_package(os.environ["PYSPARK_PYTHON"]):
         builder = builder.config(map={**DAEMON})
     if is_spark_running():
-        return builder.getOrCreate()
+        return _made(builder)
     slots = master.removeprefix("local").strip("[]") or "1"
     say_at_once(f"starting Spark on this machine, with {slots} slots")
     began = time.monotonic()
-    session = builder.config(map=_quiet_start()).getOrCreate()
+    session = _made(builder.config(map=_quiet_start()))
     _quieten(session)
     say_at_once(f"Spark has started, which took {time.monotonic() - began:.1f} s")
     return session

@@ -28,13 +28,17 @@ def require_slots(
     is_lingering: Callable[[], bool],
     workers: int,
     more_slots: int,
+    *,
+    may_grow: bool = False,
 ) -> None:
     """Refuse a job for which there are too few, with both numbers and the remedy.
 
     ``is_gathering`` says whether executors may still be starting: a session is there before
     they are. ``is_lingering`` says whether tasks run that may be those of a job that has just
     ended: Spark ends the tasks of a job that was killed or cancelled seconds after the job itself.
+    ``may_grow`` says whether executors may come at any time, as they do on a cluster.
     """
+    began = time.monotonic()
     needed = workers + more_slots
     total, free = look()
     while free < needed and (is_gathering() if total < needed else is_lingering()):
@@ -47,7 +51,16 @@ def require_slots(
             f"{'is' if free == 1 else 'are'} free. Lower the parallelism, "
             "end other jobs, add executors or cores, or set spark.task.cpus below 1 "
             "(Spark 4.3 and newer)."
+            f"{_of_executors(time.monotonic() - began) if may_grow and total < needed else ''}"
         )
+
+
+def _of_executors(waited_s: float) -> str:
+    return (
+        f" Executors may still be starting, for which {waited_s:.0f} s were waited: start the job "
+        "again when they are there, or set spark.executor.instances to their number, for which a "
+        "start waits longer."
+    )
 
 
 def require_more_slots(free: int, workers: int, running: int) -> None:

@@ -25,16 +25,19 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
 
-from mainstay.errors import GraphError
+from mainstay.errors import GraphError, SnapshotStorageError
 from mainstay.inspect.columns import StateColumns
 from mainstay.inspect.key_values import ALL_KEYS, key_values
 from mainstay.inspect.reading import LATEST, Origin, StateSlice, StateView, UnitsSlice
+from mainstay.masking import masked
 from mainstay.schema import format_schema, format_type
 from mainstay.schema.sizes import cut
+from mainstay.snapshot.storage import is_remote
 from mainstay.spark.launch.active import prepare_active
 from mainstay.spark.launch.cluster import cluster_of, is_of_connect
+from mainstay.spark.launch.spark_errors import summary
 from mainstay.spark.states.filters import groups_left
-from mainstay.spelling import did_you_mean
+from mainstay.spelling import did_you_mean, unended
 
 FORMAT = "mainstay"
 PUSHDOWN_CONF = "spark.sql.python.filterPushdown.enabled"
@@ -105,13 +108,30 @@ def frame_of(
 
 def _loaded(spark: SparkSession, options: dict[str, str]) -> DataFrame:
     try:
-        return spark.read.format(FORMAT).options(**options).load()
+        frame = spark.read.format(FORMAT).options(**options).load()
+        if is_of_connect(spark):
+            # Asked now, because a server opens the state no sooner than it must.
+            _ = frame.schema
+        return frame
     except AnalysisException as error:
         refused = error
     # Spark opens the state in another Python, and shows what that raises as a text in an error of
     # its own. Opened here once more, it is raised as itself: an epoch of a running job may go.
     view_of(options)
+    if is_of_connect(spark):
+        raise SnapshotStorageError(_not_there(options["path"], str(refused))) from None
     raise refused
+
+
+def _not_there(place: str, said: str) -> str:
+    """This process can open the state, and the server's cannot."""
+    what = "the credentials and endpoints of the store in its environment"
+    need = what if is_remote(place) else "this folder on a disk that it sees, too"
+    return (
+        f"the Spark Connect server cannot open {place!r}, which this process can: "
+        f"{unended(masked(summary(said)))}. The server's process and its executors read the state "
+        f"themselves, so each needs {need}. Set that where the server is started."
+    )
 
 
 def _is_registered(spark: SparkSession) -> bool:

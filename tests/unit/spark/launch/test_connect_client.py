@@ -58,7 +58,7 @@ print(is_spark_running(), StateDataSource.name(), "py4j" in sys.modules)
 def test_a_client_without_grpc_is_told_which_extra_to_install() -> None:
     program = """
 from mainstay.errors import SparkSetupError
-from mainstay.spark.launch.session import connect_session
+from mainstay.spark.launch.connect_session import connect_session
 try:
     connect_session("sc://localhost:1/;token=abcdefgh")
 except SparkSetupError as error:
