@@ -16,7 +16,7 @@ from tests.hosts.driving import ROOT, RemoteDriver, begun
 from tests.hosts.program import run
 from tests.services.spark_hosts import DRIVER
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("connect hosts")]
+pytestmark = [pytest.mark.spark, pytest.mark.soak, pytest.mark.xdist_group("connect hosts")]
 
 FINISHED = [("alice", 5), ("alice", 7), ("bob", 3)]
 TOTALS = [list(row) for row in FINISHED]
@@ -46,7 +46,6 @@ def test_the_first_job_finds_the_address_of_its_client_and_outlives_a_worker(
     job.finish()
 
 
-@pytest.mark.soak
 def test_the_commands_of_the_documentation_run_the_first_job_and_the_demonstration(
     client: RemoteDriver, tmp_path: Path
 ) -> None:
@@ -62,7 +61,6 @@ def test_the_commands_of_the_documentation_run_the_first_job_and_the_demonstrati
     assert "state and output have every order exactly once" in done.stdout
 
 
-@pytest.mark.soak
 def test_a_client_is_reached_by_the_name_that_it_was_told(
     client: RemoteDriver, tmp_path: Path
 ) -> None:
@@ -71,7 +69,6 @@ def test_a_client_is_reached_by_the_name_that_it_was_told(
     assert str(coordinator).startswith(f"tcp://{DRIVER}:")
 
 
-@pytest.mark.soak
 def test_a_wrong_address_is_refused_with_where_it_was_tried_from(
     client: RemoteDriver, tmp_path: Path
 ) -> None:
@@ -81,7 +78,6 @@ def test_a_wrong_address_is_refused_with_where_it_was_tried_from(
     assert "The address is coordinator_host='10.77.0.99'" in str(text)
 
 
-@pytest.mark.soak
 def test_a_client_that_one_host_cannot_reach_is_refused_with_both_addresses(
     client: RemoteDriver, tmp_path: Path
 ) -> None:
@@ -98,7 +94,6 @@ def test_a_client_that_one_host_cannot_reach_is_refused_with_both_addresses(
     assert "that of this machine on the way to the Connect server '10.77.0.11'" in str(text)
 
 
-@pytest.mark.soak
 def test_a_host_that_is_cut_off_is_said_to_be_lost_and_every_row_counts_once(
     client: RemoteDriver, tmp_path: Path, record_property: Report
 ) -> None:
