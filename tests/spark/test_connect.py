@@ -25,6 +25,7 @@ from mainstay.errors import (
 )
 from mainstay.transport.keys import AttemptKeys, KeyPair
 from tests.drive.ledger import PATIENCE_S, LedgerJob, await_attempt, await_until
+from tests.services.s3 import S3Server
 
 pytest.importorskip("pyspark")
 pytest.importorskip("grpc", reason="mainstay[connect] is not installed")
@@ -129,6 +130,25 @@ def test_a_state_that_the_server_cannot_open_is_refused_with_what_the_server_nee
     assert "there is no folder" in str(raised.value), "what the server has met"
     assert "each needs this folder on a disk that it sees" in str(raised.value)
     assert "where the server is started" in str(raised.value)
+
+
+@pytest.mark.soak
+def test_a_state_in_a_store_of_which_the_server_has_no_credentials_is_refused_with_that(
+    connected: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = S3Server()
+    for name, value in store.environment.items():
+        monkeypatch.setenv(name, value)
+    try:
+        place = "s3://bucket/job"
+        env = ms.Environment(spark="embedded", snapshots=ms.Snapshots(place))
+        totals(env, rows(env))
+        assert env.start("order-totals").wait(PATIENCE_S) == "finished"
+        with pytest.raises(SnapshotStorageError, match="each needs the credentials") as raised:
+            ms.spark.read_state(connected, place, operator="totals", state="total")
+        assert "The server's process and its executors read the state" in str(raised.value)
+    finally:
+        store.close()
 
 
 def test_a_job_that_names_its_server_runs_there_beside_a_session_of_another(

@@ -1,4 +1,4 @@
-"""Settings with which Spark itself starts no session, in a process that has none yet."""
+"""Sessions that Spark itself does not start, told in words that say what to do."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from mainstay.errors import SparkSetupError
 
 pytest.importorskip("pyspark")
 
@@ -43,3 +45,15 @@ def test_a_setting_that_spark_refuses_is_told_in_its_words_without_the_stack_of_
     assert "\tat " not in told
     assert "py4j" not in told.lower()
     assert "/mainstay/" not in told, "no frames of this package"
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_session_of_connect_beside_a_classic_one_is_refused_with_what_to_stop() -> None:
+    pytest.importorskip("grpc", reason="mainstay[connect] is not installed")
+    from mainstay.spark.launch.connect_session import connect_session
+
+    with pytest.raises(SparkSetupError) as raised:
+        connect_session("sc://127.0.0.1:1")
+    assert "beside the classic Spark session of this process" in str(raised.value)
+    assert "Stop that one first, with session.stop()" in str(raised.value)
+    assert "An address is written" not in str(raised.value)

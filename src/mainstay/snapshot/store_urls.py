@@ -30,7 +30,7 @@ _TORN = re.compile(r"(file|s3a?|s3n|gs|gcs|az|abfss?|wasbs?|hdfs|memory):(?!//)/
 def refuse_torn(place: str, error: type[Exception]) -> None:
     """Refuse a URL that lacks a slash: it would be a folder of that name, below this one.
 
-    ``./s3:/bucket`` is that folder, for whoever wants it.
+    ``./s3:/bucket`` names that folder all the same.
     """
     torn = _TORN.fullmatch(place)
     if torn is None:

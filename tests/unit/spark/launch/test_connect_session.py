@@ -93,14 +93,3 @@ for address in ("sc://h:x", "sc://h:99999", "sc://", "sc://h/;token"):
     for refusal in refusals:
         assert "An address is written as sc://host:15002" in refusal
         assert ".." not in refusal
-
-
-def test_a_classic_session_that_is_in_the_way_is_to_be_stopped() -> None:
-    program = """
-# As a process is that has one: PySpark looks no further.
-SparkSession._instantiatedSession = object()
-print(refusal("sc://127.0.0.1:2"))
-"""
-    (refusal,) = output_of(program)
-    assert "Stop that one first, with session.stop()" in refusal
-    assert "An address is written" not in refusal
