@@ -183,7 +183,7 @@ def _holds(data_type: pa.DataType, kind: Callable[[pa.DataType], bool]) -> bool:
 
 
 def _rewriting_of(schema: pa.Schema, data: bytes) -> Callable[[bytes], bool] | None:
-    """Which records must be rewritten; None if none of them.
+    """Which records must be rewritten; None where all may stay as they are.
 
     That depends on the record alone: the two parsers differ in what they take (how deep it may be,
     names that occur twice), and what a record means must not depend on those beside it.
