@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import socket
 from typing import Any, cast
+from urllib.parse import urlsplit
 
 import pyspark
 from pyspark.errors import PySparkException
@@ -17,6 +19,8 @@ from mainstay.spelling import unended
 
 _MODE = ("SPARK_CONNECT_MODE_ENABLED", "SPARK_REMOTE")
 """PySpark sets the first with the first session of Connect, and heeds the second."""
+_PROXIES = ("grpc_proxy", "https_proxy", "http_proxy")
+REACH_S = 10.0
 
 
 def connect_session(address: str) -> SparkSession:
@@ -40,11 +44,32 @@ def _session_at(address: str) -> SparkSession:
 
     wanted = DefaultChannelBuilder(address)
     present = ConnectSession.getActiveSession() or ConnectSession._get_default_session()
+    is_new = present is None or _way(present.client._builder) != _way(wanted)
+    if is_new and not _has_classic():
+        _check_listens(wanted.endpoint)
     found: Any = present or SparkSession.builder.remote(address).getOrCreate()
     if _way(found.client._builder) == _way(wanted):
         return cast(SparkSession, found)
     # Not by the builder: the session that the program works with stays the active one.
     return ConnectSession(connection=address)  # type: ignore[return-value]
+
+
+def _has_classic() -> bool:
+    """Whether there is a classic session, beside which PySpark makes none of Connect."""
+    context = getattr(pyspark, "SparkContext", None)
+    return context is not None and context._active_spark_context is not None
+
+
+def _check_listens(endpoint: str) -> None:
+    """Ask once whether somebody is there: PySpark would ask again for many minutes, and say
+    nothing. Behind a proxy there is no other way than its own."""
+    if any(os.environ.get(name) for name in _PROXIES):
+        return
+    place = urlsplit(f"//{endpoint}")
+    try:
+        socket.create_connection((place.hostname or "", place.port or 0), REACH_S).close()
+    except OSError as error:
+        raise ValueError(f"nobody answers there ({error})") from error
 
 
 def _way(channel: Any) -> list[Any]:

@@ -49,19 +49,28 @@ def output_of(program: str) -> list[str]:
 
 def test_a_job_runs_on_the_server_that_it_names_and_not_on_that_of_the_program() -> None:
     program = """
-active = SparkSession.builder.remote("sc://127.0.0.1:1/;token=first").getOrCreate()
-other = own_session(2, "sc://127.0.0.1:2")
-print(active.client._builder.endpoint, other.client._builder.endpoint)
-print(own_session(2, "sc://127.0.0.1:1/;token=second").client.token)
-print(own_session(2, "sc://127.0.0.1:1/;token=first") is active)
+import socket
+listening = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
+one, two = (f"127.0.0.1:{each.getsockname()[1]}" for each in listening)
+active = SparkSession.builder.remote(f"sc://{one}/;token=first").getOrCreate()
+other = own_session(2, f"sc://{two}")
+print([active.client._builder.endpoint, other.client._builder.endpoint] == [one, two])
+print(own_session(2, f"sc://{one}/;token=second").client.token)
+print(own_session(2, f"sc://{one}/;token=first") is active)
 print(type(active).getActiveSession() is active)
 """
     assert output_of(program) == [
-        "127.0.0.1:1 127.0.0.1:2",
+        "True",
         "second",
         "True",
         "True",
     ]
+
+
+def test_an_address_where_nobody_listens_is_refused_at_once() -> None:
+    (refusal,) = output_of('print(refusal("sc://127.0.0.1:1"))')
+    assert refusal.startswith("sc://127.0.0.1:1 gives no session: nobody answers there (")
+    assert refusal.endswith("and a Spark Connect server must listen there.")
 
 
 def test_a_job_without_a_session_is_refused_beside_one_of_connect_with_what_to_name() -> None:
