@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
-from mainstay.errors import SchemaError
+from mainstay.errors import MainstayError, SchemaError
 from mainstay.spelling import counted
 
 _SHOWN_CHARACTERS = 200
@@ -42,6 +42,8 @@ def shown(value: Any) -> str:
     """The value as an error message shows it: its repr, cut if it is long."""
     try:
         text = repr(value)
+    except MainstayError:
+        raise  # it says itself what is wrong, as the key does where there is none
     except Exception as error:  # what cannot even be shown must not hide what is wrong with it
         text = f"<{type(value).__name__}, whose __repr__ raised {type(error).__name__}>"
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"

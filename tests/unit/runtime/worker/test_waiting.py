@@ -20,6 +20,8 @@ def subject(world: Any) -> Subject:
     first: Any = type("Waiting", (type(subject.first),), dict(vars(Waiting)))
     subject.first.__class__ = first
     subject.first.is_answered = False  # type: ignore[attr-defined]
+    # The task has noted when it was made which of its operators may fall behind.
+    subject.task._may_fall_behind.append(subject.first)
     return subject
 
 
