@@ -7,7 +7,7 @@ value of a type, a batch, a mask. Everything else must be refused.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -38,8 +38,24 @@ def _generator() -> Any:
     yield "a", 1
 
 
-async def _coroutine() -> Any:
-    return "a", 1
+_coroutines: list[Any] = []
+
+
+def _coroutine() -> Any:
+    """One that nobody awaits, which Python warns of when it is gone, in whichever test that is."""
+
+    async def given() -> Any:
+        return "a", 1
+
+    _coroutines.append(given())
+    return _coroutines[-1]
+
+
+@pytest.fixture(autouse=True)
+def _coroutines_are_closed() -> Iterator[None]:
+    yield
+    while _coroutines:
+        _coroutines.pop().close()
 
 
 GIVEN: dict[str, Callable[[], Any]] = {
