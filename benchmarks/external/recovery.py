@@ -244,13 +244,21 @@ def _await_full(job: Any, notes: str) -> None:
 
 def _await_applied(server: PostgresServer, job: Any, keys: int) -> None:
     """Wait until others see what the job was filled with."""
-    views = asked(server, f"SELECT to_regclass('{SCHEMA_OF_STATE}.mainstay_state_views')")
-    catalog = "view FROM {}.mainstay_state_views"
-    if views == [(None,)]:
-        catalog = "name FROM {}.mainstay_state_tables"
-    ((name,),) = asked(server, f"SELECT {catalog.format(SCHEMA_OF_STATE)}")
+    while not (found := _shown_as(server)):
+        job.wait(0.1, progress=False)  # the database follows behind
+    ((name,),) = found
     while asked(server, f"SELECT count(*) FROM {SCHEMA_OF_STATE}.{name}") != [(keys,)]:
         job.wait(1.0, progress=False)
+
+
+def _shown_as(server: PostgresServer) -> list[Any]:
+    """The view or the table of the one state; none as long as there is none."""
+    catalogs = {"view": "mainstay_state_views", "name": "mainstay_state_tables"}
+    for column, catalog in catalogs.items():
+        place = f"{SCHEMA_OF_STATE}.{catalog}"
+        if asked(server, f"SELECT to_regclass('{place}')") != [(None,)]:
+            return asked(server, f"SELECT {column} FROM {place}")
+    return []
 
 
 def measure(size: Size) -> Iterator[Table]:
