@@ -43,6 +43,7 @@ def test_recovery_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [row[1] for row in found] == ["heap", "rocksdb", "logged"]
 
 
+@pytest.mark.soak  # it waits for databases that follow behind, for as long as they take
 def test_the_recovery_of_every_protocol_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = {"SIZES_BY_PROTOCOL": (10_000,), "KILLS": {10_000: 1}}
     found = rows("recovery", monkeypatch, measure="measure_protocols", **settings)
