@@ -45,11 +45,16 @@ class Child:
         self._end()
         self.folder.cleanup()
 
-    def _end(self) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.communicate()
-            self._process = None
+    def _end(self) -> str:
+        """End the process; what it has written to its standard error."""
+        if self._process is None:
+            return ""
+        self._process.kill()
+        self._process.communicate()
+        self._process = None
+        with self._errors as errors:
+            errors.seek(0)
+            return errors.read()
 
     def _started(self) -> subprocess.Popen[str]:
         if self._process is None:
@@ -83,9 +88,7 @@ class Child:
             self._end()
             raise ReaderDiedError(f"no answer after {PATIENCE_S:.0f} s") from None
         if not line:
-            self._end()
-            self._errors.seek(0)
-            raise ReaderDiedError(f"the reader died: {self._errors.read()[-3000:]}")
+            raise ReaderDiedError(f"the reader died: {self._end()[-3000:]}")
         return Outcome(**json.loads(line))
 
     def write(self, data: bytes, name: str) -> str:

@@ -151,7 +151,12 @@ def write_orders(folder):
     folder.mkdir(exist_ok=True)
     for first in range(0, ORDERS, 200):
         lines = [f"{{n}},customer {{n % 10}}" for n in range(first, first + 200)]
-        (folder / f"{{first:05}}.csv").write_text("id,customer\\n" + "\\n".join(lines) + "\\n")
+        write(folder / f"{{first:05}}.csv", "id,customer\\n" + "\\n".join(lines) + "\\n")
+
+
+def write(path, text):
+    if not path.exists():
+        path.write_text(text)
 
 
 write_orders(pathlib.Path("orders"))
@@ -169,6 +174,9 @@ orders = ms.connectors.Files("./orders/*.csv", schema="id long, customer string"
 )
 print(env.start("count").wait())
 """
+DAMAGED = FILES.replace('customer string")', 'customer string", malformed="skip")').replace(
+    "env = ms.Env", 'write(pathlib.Path("orders/x.csv"), "id,customer\\nx1,c\\n")\nenv = ms.Env'
+)
 
 OWN_SOURCE = f"""\
 import pyarrow as pa

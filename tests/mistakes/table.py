@@ -596,16 +596,12 @@ PLACES = (
     ),
     Mistake(
         "a damaged input file",
-        _before(
-            "env = ms.Env",
-            'pathlib.Path("orders/00200.csv").write_text("id,customer\\n200,c\\nx1,c\\n")',
-            indent=0,
-        ),
+        _edit(', malformed="skip")', ")"),
         "the record at … does not fit the schema: … Correct the schema, or give the source "
         "malformed='skip' to leave such records out, or malformed='side' to have them in a stream "
         "of their own.",
-        "Repair the file, or say what is to be done with such records.",
-        programs.FILES,
+        "Say what is to be done with such records. A file that no epoch knows yet may be repaired.",
+        programs.DAMAGED,
         runs=True,
         again=False,
     ),

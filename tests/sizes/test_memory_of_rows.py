@@ -33,7 +33,7 @@ def open_backend() -> Iterator[OpenBackend]:
     open_backend = OpenBackend(RocksSettings(MEMORY, MEMORY_DISK))
     yield open_backend
     for member in open_backend.opened:
-        member.close()
+        member.release()
 
 
 def put(backend: BackendUnderTest, key: int) -> None:
@@ -92,6 +92,18 @@ def test_large_values_that_are_only_read_leave_the_cache_again(
         put(backend, key)
     restored = open_backend.reopen(declared, backend.snapshot())
     assert most_cached(restored, 300) * VALUE < MEMORY
+
+
+def test_a_backend_that_is_closed_leaves_its_memory_to_the_others(
+    open_backend: OpenBackend,
+) -> None:
+    alone = open_backend(STATES)
+    disk = alone.keyed.backend.disk
+    part = disk.part_bytes
+    other = open_backend(STATES)
+    assert disk.part_bytes < part
+    other.member.release()
+    assert disk.part_bytes == part
 
 
 @pytest.mark.mutation

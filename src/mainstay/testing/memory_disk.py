@@ -62,6 +62,9 @@ class MemoryDisk:
     def join(self, user: Any) -> None:
         """Nothing is shared."""
 
+    def leave(self, user: Any) -> None:
+        """Nothing was shared."""
+
     def create(self, name: str) -> MemoryDatabase:
         return MemoryDatabase(self.file_rows)
 

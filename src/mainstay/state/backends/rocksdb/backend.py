@@ -259,7 +259,8 @@ class RocksBackend(BackendOverTables):
             table.database = self._database
 
     def close(self) -> None:
-        """Give up the database and its files."""
+        """Give up the database and its files, and its part of the memory."""
+        self.disk.leave(self)
         for table in self.tables.values():
             table.database = None
             table.forget()

@@ -65,7 +65,10 @@ class Disk(Protocol):
         """What each backend may keep of rows in memory."""
 
     def join(self, user: Any) -> None:
-        """A further backend keeps rows in memory, for as long as it exists."""
+        """A further backend keeps rows in memory, until it leaves or is gone."""
+
+    def leave(self, user: Any) -> None:
+        """A backend keeps no rows any more: the others may have its part."""
 
     def create(self, name: str) -> Database:
         """A new, empty database."""

@@ -54,8 +54,12 @@ class SharedMemory:
         self._users: weakref.WeakSet[Any] = weakref.WeakSet()
 
     def join(self, user: Any) -> None:
-        """Somebody else keeps rows in memory, for as long as it exists."""
+        """Somebody else keeps rows in memory, until it leaves or is gone."""
         self._users.add(user)
+
+    def leave(self, user: Any) -> None:
+        """It keeps no rows any more, also if it is not collected yet."""
+        self._users.discard(user)
 
     @property
     def part_bytes(self) -> int:

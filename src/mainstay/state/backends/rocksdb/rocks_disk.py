@@ -31,6 +31,9 @@ class RocksDisk:
     def join(self, user: Any) -> None:
         self._memory.join(user)
 
+    def leave(self, user: Any) -> None:
+        self._memory.leave(user)
+
     def create(self, name: str) -> RocksDatabase:
         place = new_directory(self._directory, name)
         return RocksDatabase(place, self._memory, self._directory)
