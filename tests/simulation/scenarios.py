@@ -242,6 +242,28 @@ def versioned_of(seed: int) -> MemoryStoreSettings:
     return replace(external_of(seed), protocol="versioned")
 
 
+BRIEF = 5
+"""How many times fewer rows a brief scenario has."""
+
+
+def briefly(scenario: Scenario) -> Scenario:
+    """Three of four seeds with fewer rows, and what happens to the job sooner.
+
+    In the same time of a processor they notice twice as many planted bugs as long ones; some bugs,
+    such as those of rows that are left of a slice, are seen by long ones alone.
+    """
+    if Random(f"brief-{scenario.seed}").random() < 0.25:
+        return scenario
+    settings = scenario.settings
+    stop_at_step = settings.stop_at_step and settings.stop_at_step // BRIEF
+    within = max(100, settings.crash_within_steps // BRIEF)
+    return replace(
+        scenario,
+        rows=max(8, scenario.rows // BRIEF),
+        settings=replace(settings, crash_within_steps=within, stop_at_step=stop_at_step),
+    )
+
+
 def drawn(scenario: Scenario) -> Scenario:
     """Most seeds keep state in databases, some of them only at first or only later."""
     heap, rocks = HeapSettings(), database_of(scenario.seed)

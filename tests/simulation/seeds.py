@@ -14,7 +14,7 @@ import pytest
 from tests.simulation import noticing
 from tests.simulation.checks import check
 from tests.simulation.playing import play
-from tests.simulation.scenarios import Scenario, drawn
+from tests.simulation.scenarios import Scenario, briefly, drawn
 
 
 def in_chunks(count: int, chunk: int, *, suite: int) -> list[Any]:
@@ -32,6 +32,11 @@ def check_seeds(scenario_of: Callable[[int], Scenario], first: int, count: int) 
             check(play(drawn(scenario_of(seed))))
         except Exception as error:
             raise AssertionError(f"seed {seed}: {error}") from error
+
+
+def check_many(scenario_of: Callable[[int], Scenario], seeds: range) -> None:
+    """The same for a search over many seeds: most of them have few rows."""
+    check_seeds(lambda seed: briefly(scenario_of(seed)), seeds.start, len(seeds))
 
 
 def check_seed(scenario_of: Callable[[int], Scenario], seed: int) -> None:

@@ -17,7 +17,7 @@ from mainstay.runtime.worker import assembly
 from mainstay.testing import rows, run
 from tests.simulation.planting import planting
 from tests.simulation.scenarios import Scenario
-from tests.simulation.seeds import check_seeds, is_noticed
+from tests.simulation.seeds import check_many, check_seeds, is_noticed
 from tests.simulation.shares import soaked
 
 SEEDS = 6
@@ -31,7 +31,7 @@ def test_every_input_counts_exactly_once_in_the_key_groups_of_its_operator(first
 
 @pytest.mark.parametrize("seeds", soaked("key groups", SEEDS))
 def test_so_it_does_over_many_seeds(seeds: range) -> None:
-    check_seeds(Scenario.of_own_groups, seeds.start, len(seeds))
+    check_many(Scenario.of_own_groups, seeds)
 
 
 # ---------------------------------------------------------------- event time

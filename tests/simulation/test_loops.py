@@ -13,7 +13,7 @@ from mainstay.runtime.operators.feedback import Feedback
 from mainstay.runtime.operators.loop import LoopHead
 from tests.simulation.graphs import LOOPS
 from tests.simulation.scenarios import Scenario
-from tests.simulation.seeds import check_seeds, in_chunks, is_noticed
+from tests.simulation.seeds import check_many, check_seeds, in_chunks, is_noticed
 from tests.simulation.shares import soaked
 
 SEEDS = 40
@@ -27,7 +27,7 @@ def test_rows_in_loops_count_exactly_once_whatever_a_seed_does(first: int) -> No
 
 @pytest.mark.parametrize("seeds", soaked("loops", SEEDS))
 def test_rows_in_loops_count_exactly_once_over_many_seeds(seeds: range) -> None:
-    check_seeds(Scenario.looped, seeds.start, len(seeds))
+    check_many(Scenario.looped, seeds)
 
 
 def test_the_fixed_seeds_cover_what_they_should() -> None:

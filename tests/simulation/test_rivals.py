@@ -21,7 +21,7 @@ from mainstay.testing.settings import SimulationSettings
 from mainstay.testing.simulation import Simulation
 from tests.simulation.playing import Run, play
 from tests.simulation.scenarios import Scenario
-from tests.simulation.seeds import check_seeds, in_chunks, is_noticed
+from tests.simulation.seeds import check_many, check_seeds, in_chunks, is_noticed
 from tests.simulation.shares import soaked
 
 SEEDS = 30
@@ -49,7 +49,7 @@ def test_an_attempt_reads_nothing_of_the_one_that_has_replaced_it() -> None:
 
 @pytest.mark.parametrize("seeds", soaked("rivals", SEEDS))
 def test_many_seeds_of_rivals(seeds: range) -> None:
-    check_seeds(Scenario.of_rivals, seeds.start, len(seeds))
+    check_many(Scenario.of_rivals, seeds)
 
 
 # ---------------------------------------------------------------- the end of a job

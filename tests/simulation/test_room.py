@@ -18,7 +18,7 @@ from mainstay.testing.simulation import Simulation
 from tests.simulation.planting import planting
 from tests.simulation.playing import play
 from tests.simulation.scenarios import Scenario
-from tests.simulation.seeds import check_seeds, is_noticed
+from tests.simulation.seeds import check_many, check_seeds, is_noticed
 from tests.simulation.shares import soaked
 
 SEEDS = 8
@@ -58,7 +58,7 @@ def test_every_input_counts_exactly_once_with_however_many_workers(first: int) -
 
 @pytest.mark.parametrize("seeds", soaked("room", SEEDS))
 def test_every_input_counts_exactly_once_over_many_seeds(seeds: range) -> None:
-    check_seeds(Scenario.of_room, seeds.start, len(seeds))
+    check_many(Scenario.of_room, seeds)
 
 
 def test_the_seeds_have_attempts_with_fewer_workers_and_jobs_that_have_grown() -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import pytest
 
 from tests.simulation.scenarios import Scenario, drawn
-from tests.simulation.seeds import check_seeds, in_chunks
+from tests.simulation.seeds import check_many, check_seeds, in_chunks
 from tests.simulation.shares import soaked
 
 SEEDS = 140
@@ -24,7 +24,7 @@ def test_every_input_counts_exactly_once_whatever_a_seed_does(first: int) -> Non
 
 @pytest.mark.parametrize("seeds", soaked("seeds", SEEDS))
 def test_every_input_counts_exactly_once_over_many_seeds(seeds: range) -> None:
-    check_seeds(Scenario.of, seeds.start, len(seeds))
+    check_many(Scenario.of, seeds)
 
 
 def test_the_fixed_seeds_cover_what_they_should() -> None:

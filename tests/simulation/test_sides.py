@@ -18,7 +18,7 @@ from mainstay.runtime.worker.task import Task
 from tests.simulation.graphs import SIDES
 from tests.simulation.planting import planting
 from tests.simulation.scenarios import Scenario
-from tests.simulation.seeds import check_seeds, in_chunks, is_noticed
+from tests.simulation.seeds import check_many, check_seeds, in_chunks, is_noticed
 from tests.simulation.shares import soaked
 
 SEEDS = 40
@@ -38,7 +38,7 @@ def test_the_seeds_draw_every_graph_and_mode() -> None:
 
 @pytest.mark.parametrize("seeds", soaked("sides", SEEDS))
 def test_every_input_counts_exactly_once_over_many_seeds(seeds: range) -> None:
-    check_seeds(Scenario.of_sides, seeds.start, len(seeds))
+    check_many(Scenario.of_sides, seeds)
 
 
 # ---------------------------------------------------------------- planted bugs

@@ -13,7 +13,7 @@ from mainstay.runtime.coordinator.news import News
 from mainstay.runtime.coordinator.splits import SplitBook
 from mainstay.runtime.coordinator.starting import NothingNew, Start, Starting
 from tests.simulation.scenarios import Scenario
-from tests.simulation.seeds import check_seeds, in_chunks, is_noticed
+from tests.simulation.seeds import check_many, check_seeds, in_chunks, is_noticed
 from tests.simulation.shares import soaked
 
 SEEDS = 40
@@ -33,7 +33,7 @@ def test_a_segment_after_a_base_of_its_epoch_is_applied_once() -> None:
 
 @pytest.mark.parametrize("seeds", soaked("started again", SEEDS))
 def test_every_input_counts_exactly_once_over_many_seeds(seeds: range) -> None:
-    check_seeds(Scenario.started_again, seeds.start, len(seeds))
+    check_many(Scenario.started_again, seeds)
 
 
 def test_the_fixed_seeds_cover_what_they_should() -> None:

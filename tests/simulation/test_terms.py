@@ -13,7 +13,7 @@ from mainstay.runtime.coordinator import starting
 from mainstay.snapshot.history import History
 from tests.simulation.playing import play
 from tests.simulation.scenarios import Scenario
-from tests.simulation.seeds import check_seeds, in_chunks, is_noticed
+from tests.simulation.seeds import check_many, check_seeds, in_chunks, is_noticed
 from tests.simulation.shares import soaked
 
 SEEDS = 60
@@ -27,7 +27,7 @@ def test_every_input_counts_exactly_once_whoever_leads(first: int) -> None:
 
 @pytest.mark.parametrize("seeds", soaked("terms", SEEDS))
 def test_every_input_counts_exactly_once_over_many_seeds(seeds: range) -> None:
-    check_seeds(Scenario.of_terms, seeds.start, len(seeds))
+    check_many(Scenario.of_terms, seeds)
 
 
 def test_the_seeds_have_leaders_that_hear_of_their_successor_and_some_that_do_not() -> None:

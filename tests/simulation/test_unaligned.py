@@ -13,7 +13,7 @@ from mainstay.runtime.worker import assembly
 from mainstay.runtime.worker.channel_state import TaskChannels
 from tests.simulation.overtaking_bugs import what_had_no_credit_is_not_kept
 from tests.simulation.scenarios import Scenario
-from tests.simulation.seeds import check_seeds, in_chunks, is_noticed
+from tests.simulation.seeds import check_many, check_seeds, in_chunks, is_noticed
 from tests.simulation.shares import soaked
 
 SEEDS = 40
@@ -34,7 +34,7 @@ def test_no_attempt_drops_the_tables_that_it_reads() -> None:
 
 @pytest.mark.parametrize("seeds", soaked("unaligned", SEEDS))
 def test_every_input_counts_exactly_once_over_many_seeds(seeds: range) -> None:
-    check_seeds(Scenario.unaligned, seeds.start, len(seeds))
+    check_many(Scenario.unaligned, seeds)
 
 
 # ---------------------------------------------------------------- planted bugs
