@@ -17,7 +17,7 @@ not part of snapshots.
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
@@ -61,7 +61,18 @@ class Process(Function):
 
 
 class KeyedProcess(Function):
-    """A function of a row and the state of its key, which is in ``ctx.key``."""
+    """A function of a row and the state of its key, which is in ``ctx.key``.
+
+    With ``class Fraud(KeyedProcess, compiled=True)`` its ``process`` runs as machine code over
+    columns, with the same results.
+    """
+
+    is_compiled: ClassVar[bool] = False
+
+    def __init_subclass__(cls, *, compiled: bool | None = None, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        if compiled is not None:
+            cls.is_compiled = compiled
 
     def process(self, row: Any, ctx: ProcessContext) -> Any:
         """Yield rows, or return a row, a list of rows, or None."""

@@ -31,6 +31,7 @@ from mainstay.runtime.connector import Source
 from mainstay.runtime.spec import Forward, HashByKey, KeySpec, Partitioning, SideSpec
 from mainstay.state.aggregates import Aggregate, aggregation_of
 from mainstay.state.info import StateInfo
+from mainstay.state.kinds import BY_COLUMN
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -44,6 +45,11 @@ if TYPE_CHECKING:
     from mainstay.runtime.joins import How
     from mainstay.runtime.operators.patterns.matched import Match
     from mainstay.runtime.patterns import Skip
+
+
+def _by_column(info: StateInfo) -> StateInfo:
+    """The same state for an operator that reads and writes the values of many keys at once."""
+    return replace(info, kind=BY_COLUMN.get(info.kind.name, info.kind))
 
 
 @with_own_frames
@@ -87,7 +93,9 @@ class KeyedStream(Stream):
         out = checked_schema(schema, where)
         states = checked_states(function, where, keyed_allowed=True, queryable=queryable)
         sides = checked_sides(function, where)
-        node = nodes.Keyed(function, self.key)
+        node = nodes.Keyed(function, self.key, function.is_compiled)
+        if function.is_compiled:
+            states = tuple(_by_column(info) for info in states)
         return self._keyed("process", node, out, states, settings, sides)
 
     def process_batches(

@@ -24,6 +24,7 @@ from mainstay.drive.printed import PrintedLine
 from mainstay.drive.scaling import Scaling
 from mainstay.drive.tee import listening
 from mainstay.ha.election import Election
+from mainstay.native.kernels import NumbaKernels
 from mainstay.runtime.deployment import Deployment
 from mainstay.runtime.messages import Attempt, Ready, Release, WorkerFailed
 from mainstay.runtime.options import (
@@ -111,7 +112,15 @@ class EmbeddedJob(JobHandle):
         settings, place = self._options.snapshots.local_recovery.embedded(), self._directory
         storage = with_copies(self._storage, place, settings, deployment.lineage)
         ports = Ports(
-            self._clock, background, self._send, storage, open_storage, get_ident, calls, storage
+            self._clock,
+            background,
+            self._send,
+            storage,
+            open_storage,
+            get_ident,
+            calls,
+            storage,
+            NumbaKernels(),
         )
         own = replace(deployment, job=pickle.loads(program))
         worker = Worker(own, number, ports)

@@ -34,6 +34,7 @@ from mainstay.drive.shipment import unpacked
 from mainstay.drive.tee import end_lines, listening
 from mainstay.drive.wakeup import Wakeup
 from mainstay.errors import LinkError, SparkSetupError, UserFunctionError, named
+from mainstay.native.kernels import NumbaKernels
 from mainstay.runtime.deployment import Deployment
 from mainstay.runtime.messages import Attempt, ChannelId, Release, Released, WorkerFailed
 from mainstay.runtime.ports import COORDINATOR, Ports
@@ -248,7 +249,15 @@ class RemoteWorker:
         storage = metered(open_storage(self._bootstrap.storage), copies)
         calls = ThreadCalls(background)
         ports = Ports(
-            SystemClock(), background, self._send, storage, open_storage, get_ident, calls, storage
+            SystemClock(),
+            background,
+            self._send,
+            storage,
+            open_storage,
+            get_ident,
+            calls,
+            storage,
+            NumbaKernels(),
         )
         worker = self._worker = Worker(deployment, self._number, ports)
         poller = self._links.poller()

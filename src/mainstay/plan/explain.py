@@ -38,7 +38,8 @@ def described(partitioning: Partitioning) -> str:
 def _logical(graph: LogicalGraph) -> str:
     lines = [f"Logical graph ({graph.mode}, max_parallelism {graph.max_parallelism})"]
     for operator in graph.operators:
-        lines.append(f"  {operator.uid}: {operator.name}{_schema(operator)}{_most(operator)}")
+        how = _schema(operator) + _most(operator) + _compiled(operator)
+        lines.append(f"  {operator.uid}: {operator.name}{how}")
         lines.extend(f"      state {_state(operator, n)}" for n in range(len(operator.states)))
         for side in operator.sides:
             lines.append(f"      side output {side.name} -> {format_schema(side.schema)}")
@@ -67,6 +68,10 @@ def _schema(operator: LogicalOperator) -> str:
 def _most(operator: LogicalOperator) -> str:
     own = operator.max_parallelism
     return "" if own is None else f" (max_parallelism {own})"
+
+
+def _compiled(operator: LogicalOperator) -> str:
+    return ", compiled" if getattr(operator.node, "is_compiled", False) else ""
 
 
 def _state(operator: LogicalOperator, number: int) -> str:

@@ -8,11 +8,13 @@ from typing import Any
 import pyarrow as pa
 
 from mainstay.plan import nodes
+from mainstay.plan.compiling.programs import compiled
 from mainstay.plan.event_time import event_time_comes
 from mainstay.plan.logical import LogicalGraph, LogicalOperator
 from mainstay.runtime.operators.aggregate import AggregateByKey, Combine, Gathering
 from mainstay.runtime.operators.base import Operator
 from mainstay.runtime.operators.calling import CallRows
+from mainstay.runtime.operators.compiled import CompiledRows
 from mainstay.runtime.operators.connected import ConnectedRows
 from mainstay.runtime.operators.count_window import CountByKey
 from mainstay.runtime.operators.expressions import AddKeyExpression, SelectColumns
@@ -134,8 +136,12 @@ def _keyed(
     results = getattr(node, "results", None)
     out = operator.schema if results is None else results.taken
     match node:
-        case nodes.Keyed(function, key):
-            return KeyedRows, (function, key, _taken(graph, operator), out)
+        case nodes.Keyed(function, key, is_compiled):
+            taken = _taken(graph, operator)
+            if not is_compiled:
+                return KeyedRows, (function, key, taken, out)
+            program = compiled(function, key, taken, out, operator.states, operator.uid)
+            return CompiledRows, (function, key, taken, out, program)
         case nodes.KeyedBatches(function, key):
             return KeyedBatches, (function, key, _taken(graph, operator), out)
         case nodes.Connected(function, inputs, waits):

@@ -144,10 +144,11 @@ class KeyByExpression:
 
 @dataclass(frozen=True, slots=True)
 class Keyed:
-    """A ``KeyedProcess`` function."""
+    """A ``KeyedProcess`` function. ``is_compiled`` says that it runs as machine code."""
 
     function: Any
     key: KeySpec
+    is_compiled: bool = False
 
 
 @dataclass(frozen=True, slots=True)

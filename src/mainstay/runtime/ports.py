@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from mainstay.errors import SnapshotStorageError
+from mainstay.runtime.compiled.kernels import Kernels
 from mainstay.snapshot.manifest import FileRef
 from mainstay.snapshot.storage import Storage
 
@@ -117,3 +118,5 @@ class Ports:
     """None where no function of an author runs."""
     state_files: StateFiles | None = None
     """None where nobody counts or copies them."""
+    kernels: Kernels | None = None
+    """What makes machine code of compiled functions; without it they are interpreted."""

@@ -30,6 +30,10 @@ REDUCING = StateKind("reducing", "value", ReducingHandle, given_value, TtlValues
 AGGREGATING = StateKind(
     "aggregating", "value", AggregatingHandle, given_result, TtlValues, ONE_VALUE
 )
+REDUCING_COLUMN = StateKind(REDUCING.name, "column", column_handle, given_value, family=ONE_VALUE)
+AGGREGATING_COLUMN = StateKind(
+    AGGREGATING.name, "column", column_handle, given_result, family=ONE_VALUE
+)
 LIST = StateKind("list", "list", ListHandle, given_list, TtlLists)
 MAP = StateKind("map", "map", MapHandle, given_map, TtlMaps)
 COLUMNS = StateKind("columns", "columns", columns_handle, given_value, has_fixed_type=True)
@@ -39,6 +43,9 @@ ROWS = StateKind("rows", "rows", RowsHandle, given_list)
 SPANS = StateKind("spans", "spans", SpansHandle, given_value, has_fixed_type=True)
 OPERATOR_LIST = StateKind("operator-list", "units", OperatorList, given_list)
 BROADCAST_MAP = StateKind("broadcast-map", "units", BroadcastMap, given_map)
+
+BY_COLUMN = {kind.name: kind for kind in (VALUE_COLUMN, REDUCING_COLUMN, AGGREGATING_COLUMN)}
+"""The kinds of one value that an operator may read and write by the column, by their names."""
 
 _OF_VALUES = (VALUE, REDUCING, AGGREGATING, LIST, MAP, COLUMNS, TIMER, TIMERS)
 KINDS = {kind.name: kind for kind in (*_OF_VALUES, ROWS, SPANS, OPERATOR_LIST, BROADCAST_MAP)}

@@ -26,6 +26,7 @@ from typing import Any
 import cloudpickle
 
 from mainstay.errors import RAISED, FencedError, named
+from mainstay.runtime.compiled.kernels import InterpretedKernels
 from mainstay.runtime.coordinator.coordinator import Coordinator
 from mainstay.runtime.coordinator.epochs import EpochRecord
 from mainstay.runtime.coordinator.succession import Succession
@@ -134,7 +135,9 @@ class Simulation:
             storage = GuardedStorage(suspicious, lambda: not process.is_replaced)
         background = Background(self, process)
         calls = Calls(background)
-        return Ports(self.clock, background, send, storage, self._open, get_ident, calls)
+        kernels = InterpretedKernels()
+        ports = Ports(self.clock, background, send, storage, self._open, get_ident, calls)
+        return replace(ports, kernels=kernels)
 
     def is_heard(self, leader: Process) -> bool:
         """Whether a leader can reach workers, and they can reach it."""

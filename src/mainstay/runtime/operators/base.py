@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from mainstay.errors import MainstayError, SchemaError, UserFunctionError, named
+from mainstay.runtime.compiled.kernels import Kernels
 from mainstay.runtime.deferred import Late
 from mainstay.runtime.messages import Epoch, TimeMark
 from mainstay.runtime.ports import Background, Calls, Clock, one_thread
@@ -60,6 +61,8 @@ class OperatorContext:
     """Which thread this is called in, as a number."""
     calls: Calls | None = None
     broadcast: dict[str, BroadcastMap] = field(default_factory=dict)
+    kernels: Kernels | None = None
+    """What makes machine code of compiled functions; None where they are interpreted."""
 
 
 class Operator:

@@ -208,9 +208,10 @@ def fitted(result: Any, schema: pa.Schema, uid: str) -> pa.RecordBatch:
     return of_schema(result, schema, f"operator {uid!r}")
 
 
-def open_function(function: Any, context: OperatorContext) -> None:
-    """Bind the states of a user's function and call its ``open``."""
-    bind_states(function, context)
+def open_function(function: Any, context: OperatorContext, *, binds: bool = True) -> None:
+    """Bind the states of a user's function, unless they are already, and call its ``open``."""
+    if binds:
+        bind_states(function, context)
     _call(context, getattr(function, "open", None), context.row_context)
 
 

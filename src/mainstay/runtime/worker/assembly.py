@@ -200,6 +200,7 @@ class Assembler:
                     self.ports.caller,
                     self.ports.calls,
                     member.broadcast,
+                    self.ports.kernels,
                 )
             )
 

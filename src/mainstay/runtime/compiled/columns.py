@@ -1,0 +1,117 @@
+"""Between Arrow columns and the arrays of a kernel: numbers of 64 bits, booleans, and codes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from mainstay.runtime.compiled.program import CODED, Form
+
+Array = npt.NDArray[Any]
+
+_EMPTY: dict[str, npt.DTypeLike] = {"float": np.float64, "bool": np.bool_}
+
+
+def dtype_of(form: Form) -> npt.DTypeLike:
+    """The type of the array of a form."""
+    return _EMPTY.get(form, np.int64)
+
+
+def numbers(column: pa.Array, form: Form) -> Array:
+    """The values of a column, anything where it is null."""
+    if form == "date":
+        column = column.cast(pa.int32())
+    target = {"float": pa.float64(), "bool": pa.bool_()}.get(form, pa.int64())
+    if column.type != target:
+        column = column.cast(target)
+    if column.null_count:
+        column = column.fill_null(False if form == "bool" else 0)
+    values: Array = column.to_numpy(zero_copy_only=False)
+    return values
+
+
+def validity(column: pa.Array) -> Array:
+    """Which values of a column are there."""
+    if not column.null_count:
+        return np.ones(len(column), np.bool_)
+    valid: Array = column.is_valid().to_numpy(zero_copy_only=False)
+    return valid
+
+
+def column_of(values: Array, ok: Array | None, form: Form, arrow: pa.DataType) -> pa.Array:
+    """Numbers as a column of a type; null where they are not there."""
+    mask = None if ok is None or ok.all() else ~ok
+    if form == "date":
+        values = values.astype(np.int32)
+    column = pa.array(values, mask=mask)
+    if column.type == arrow:
+        return column
+    if pa.types.is_float32(arrow):
+        return pa.array(values.astype(np.float32), mask=mask)
+    return column.cast(arrow)
+
+
+class Texts:
+    """The texts, or bytes, of a batch by codes: equal ones have one code, null has none."""
+
+    def __init__(self, arrow: pa.DataType) -> None:
+        self._arrow = arrow
+        self._columns: list[pa.Array] = []
+        self._takers: list[Callable[[Array], None]] = []
+        self._dictionary = pa.array([], arrow)
+        self._more: list[Any] = []
+        self._places: dict[Any, int] | None = None
+
+    def ask(self, column: pa.Array, take: Callable[[Array], None]) -> None:
+        """Have ``take`` given the codes of a column, when all have asked."""
+        self._columns.append(column.cast(self._arrow))
+        self._takers.append(take)
+
+    def tell(self) -> None:
+        """Give all who have asked their codes, which are of one dictionary."""
+        if not self._columns:
+            return
+        encoded = pa.concat_arrays(self._columns).dictionary_encode()
+        self._dictionary = encoded.dictionary
+        indices = encoded.indices
+        if indices.null_count:
+            indices = indices.fill_null(-1)
+        codes = indices.to_numpy(zero_copy_only=False).astype(np.int64)
+        ends = np.cumsum([len(column) for column in self._columns])
+        for take, own in zip(self._takers, np.split(codes, ends[:-1]), strict=True):
+            take(own)
+        self._columns, self._takers = [], []
+
+    def code(self, value: Any) -> int:
+        """The code of one more text; -1 of None."""
+        if value is None:
+            return -1
+        if self._places is None:
+            known = self._dictionary.to_pylist()
+            self._places = {each: place for place, each in enumerate(known)}
+        if value not in self._places:
+            self._places[value] = len(self._dictionary) + len(self._more)
+            self._more.append(value)
+        return self._places[value]
+
+    def column(self, codes: Array, ok: Array | None, arrow: pa.DataType) -> pa.Array:
+        """The texts of some codes; null where they are not there."""
+        dictionary = self._dictionary
+        if self._more:
+            dictionary = pa.concat_arrays([dictionary, pa.array(self._more, self._arrow)])
+        mask = codes < 0 if ok is None else ~ok | (codes < 0)
+        column = dictionary.take(pa.array(codes, mask=mask if mask.any() else None))
+        return column if column.type == arrow else column.cast(arrow)
+
+
+CODED_AS = {"str": pa.string(), "bytes": pa.binary()}
+"""The type of what has codes."""
+
+
+def new_texts() -> dict[str, Texts]:
+    """Dictionaries for a batch."""
+    return {form: Texts(CODED_AS[form]) for form in CODED}

@@ -1,0 +1,105 @@
+"""The states of the keys of a batch as arrays: one place for each key.
+
+A state is read for all keys at once, before the first row, and what was written is put back behind
+the last. A field of a struct has an array of its own, and one that says whether it is there.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from mainstay.runtime.compiled.columns import (
+    Array,
+    Texts,
+    column_of,
+    dtype_of,
+    numbers,
+    validity,
+)
+from mainstay.runtime.compiled.program import CODED, FieldUse, StateUse
+from mainstay.state.info import StateInfo
+
+
+class DenseState:
+    """One state of the keys of a batch."""
+
+    def __init__(self, use: StateUse, info: StateInfo, count: int, texts: dict[str, Texts]) -> None:
+        self.use, self.info = use, info
+        self._texts = texts
+        self._values = [np.zeros(count, dtype_of(each.form)) for each in use.fields]
+        self._oks = [np.zeros(count, np.bool_) if each.optional else None for each in use.fields]
+        self.present = np.zeros(count, np.bool_)
+        self.written = np.zeros(count, np.bool_)
+
+    def columns(self, kept: pa.Array) -> list[pa.Array]:
+        """The columns of the fields of what is kept."""
+        return list(kept.flatten()) if self.use.is_struct else [kept]
+
+    def fill(self, kept: pa.Array) -> None:
+        """Take what is kept for all keys. Codes of texts come when all have asked for theirs."""
+        self.present = _own(validity(kept))
+        for number, (field, column) in enumerate(
+            zip(self.use.fields, self.columns(kept), strict=True)
+        ):
+            if field.form in CODED:
+                self._texts[field.form].ask(column, partial(self._set, number))
+            else:
+                self._set(number, numbers(column, field.form))
+            if field.optional:
+                self._oks[number] = _own(validity(column))
+
+    def _set(self, number: int, values: Array) -> None:
+        self._values[number] = _own(values)
+
+    def arguments(self) -> list[Array]:
+        """The arrays that a kernel is given, in its order."""
+        given: list[Array] = []
+        for values, ok in zip(self._values, self._oks, strict=True):
+            given += [values] if ok is None else [values, ok]
+        return [*given, self.present, self.written]
+
+    def kept(self, places: Array) -> pa.Array:
+        """What is kept in some places as a column of the state's type."""
+        arrow = self.info.value.arrow
+        present = self.present[places]
+        if not self.use.is_struct:
+            return self._column(0, places, present, arrow)
+        fields = list(arrow)
+        columns = [self._column(n, places, None, each.type) for n, each in enumerate(fields)]
+        mask = None if present.all() else pa.array(~present)
+        return pa.StructArray.from_arrays(columns, fields=fields, mask=mask)
+
+    def _column(
+        self, number: int, places: Array, there: Array | None, arrow: pa.DataType
+    ) -> pa.Array:
+        field, values, ok = self.use.fields[number], self._values[number][places], self._oks[number]
+        valid = there if ok is None else ok[places]
+        if field.form in CODED:
+            return self._texts[field.form].column(values, valid, arrow)
+        return column_of(values, valid, field.form, arrow)
+
+    def put(self, places: Array, kept: pa.Array) -> None:
+        """Keep something else in some places."""
+        self.present[places] = validity(kept)
+        self.written[places] = True
+        columns = self.columns(kept)
+        for number, (field, column) in enumerate(zip(self.use.fields, columns, strict=True)):
+            self._values[number][places] = self._numbers(field, column)
+            ok = self._oks[number]
+            if ok is not None:
+                ok[places] = validity(column)
+
+    def _numbers(self, field: FieldUse, column: pa.Array) -> Any:
+        if field.form not in CODED:
+            return numbers(column, field.form)
+        texts = self._texts[field.form]
+        return [texts.code(value) for value in column.to_pylist()]
+
+
+def _own(array: Array) -> Array:
+    """An array that may be written to."""
+    return array if array.flags.writeable and array.flags.owndata else array.copy()

@@ -1,0 +1,40 @@
+"""Plain values as a kernel has them: a form, and a number, a text or bytes."""
+
+from __future__ import annotations
+
+from datetime import date, datetime, timedelta, timezone
+from typing import Any
+
+from mainstay.runtime.compiled.program import Form
+
+_EPOCH = datetime(1970, 1, 1)
+_ZONED_EPOCH = _EPOCH.replace(tzinfo=timezone.utc)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def number_of(value: Any) -> tuple[Form, Any] | None:
+    """The form of a value and what stands for it; None where a kernel can hold none of its kind."""
+    kind = type(value)
+    if kind is bool:
+        return "bool", value
+    if kind is int:
+        return ("int", value) if -(1 << 63) <= value < 1 << 63 else None
+    if kind is float:
+        return "float", value
+    if kind is str:
+        return "str", value
+    if kind is bytes:
+        return "bytes", value
+    if kind is timedelta:
+        return "delta", value // _MICROSECOND
+    if kind is date:
+        return "date", (value - _EPOCH.date()).days
+    if kind is datetime:
+        return _moment(value)
+    return None
+
+
+def _moment(value: datetime) -> tuple[Form, Any]:
+    if value.tzinfo is None:
+        return "time", (value - _EPOCH) // _MICROSECOND
+    return "zoned", (value - _ZONED_EPOCH) // _MICROSECOND
