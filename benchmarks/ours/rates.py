@@ -14,12 +14,27 @@ from benchmarks.report import Table, count
 from benchmarks.workloads import RATE_PER_S, WORDS_PER_LINE
 from mainstay.bench.measuring import measure
 from mainstay.bench.running import WARM_UP_S
-from mainstay.bench.workloads import Aggregated, ByBatch, ByRow, Paced, Workload
+from mainstay.bench.workloads import (
+    Aggregated,
+    ByBatch,
+    ByRow,
+    Compiled,
+    Paced,
+    PacedCompiled,
+    Workload,
+)
 from mainstay.drive.remote_job import RemoteJob
 
-W1: dict[str, Callable[[], Workload]] = {"process": ByRow, "process_batches": ByBatch}
+W1: dict[str, Callable[[], Workload]] = {
+    "process": ByRow,
+    "process_batches": ByBatch,
+    "compiled": Compiled,
+}
 W2: dict[str, Callable[[], Workload]] = {"aggregate": Aggregated}
-W3: dict[str, Callable[[], Workload]] = {"process": lambda: Paced(records_per_s=RATE_PER_S)}
+W3: dict[str, Callable[[], Workload]] = {
+    "process": lambda: Paced(records_per_s=RATE_PER_S),
+    "compiled": lambda: PacedCompiled(records_per_s=RATE_PER_S),
+}
 W6: dict[str, Callable[[], Workload]] = {
     "process": Words,
     "batches": WordsByBatch,

@@ -306,9 +306,11 @@ class Environment:
         return job  # type: ignore[no-any-return]
 
     def _started(self, name: str, spec: JobSpec, settings: dict[str, Any]) -> Any:
+        from mainstay.drive.compiling import compile_functions
         from mainstay.drive.probe import check_creates
 
         check_creates(settings["directory"])
+        compile_functions(spec)
         if self.spark is PROCESSES:
             from mainstay.drive.processes import start_in_processes
 

@@ -23,6 +23,10 @@ class RunningTotal(ms.KeyedProcess):
         return ctx.key, total
 
 
+class CompiledTotal(RunningTotal, compiled=True):
+    """The same as machine code."""
+
+
 class RunningTotals(ms.KeyedBatchProcess):
     """The same with one call for every batch."""
 
@@ -49,3 +53,7 @@ class StampedTotal(ms.KeyedProcess):
         total = (self.total.get() or 0) + row.amount
         self.total.update(total)
         return ctx.key, total, row.made_ns, row.due_ns
+
+
+class CompiledStampedTotal(StampedTotal, compiled=True):
+    """The same as machine code."""

@@ -20,7 +20,14 @@ from mainstay.bench.entries import kept_entries
 from mainstay.bench.orders import SCHEMA, Orders, orders, totals_of
 from mainstay.bench.progress import manifest_of, progress_of, records_at
 from mainstay.bench.running import SOURCE
-from mainstay.bench.totals import TOTALS_SCHEMA, RunningTotal, RunningTotals, StampedTotal
+from mainstay.bench.totals import (
+    TOTALS_SCHEMA,
+    CompiledStampedTotal,
+    CompiledTotal,
+    RunningTotal,
+    RunningTotals,
+    StampedTotal,
+)
 from mainstay.connectors.generators import Generate
 from mainstay.snapshot.commitlog import read_history
 from mainstay.snapshot.storage import Storage
@@ -76,9 +83,17 @@ class Workload:
 class ByRow(Workload):
     """A Python function for every record."""
 
+    function: type[ms.KeyedProcess] = RunningTotal
+
     def build(self, env: Environment) -> None:
         keyed = self.source(env).key_by("key")
-        keyed.process(RunningTotal(), TOTALS_SCHEMA, uid=TOTALS).sink(self.sink, uid="out")
+        keyed.process(self.function(), TOTALS_SCHEMA, uid=TOTALS).sink(self.sink, uid="out")
+
+
+class Compiled(ByRow):
+    """The same function as machine code."""
+
+    function = CompiledTotal
 
 
 class ByBatch(Workload):
@@ -115,6 +130,8 @@ class Aggregated(Workload):
 class Paced(Workload):
     """A few records a second, each of which knows when it was made."""
 
+    function: type[ms.KeyedProcess] = StampedTotal
+
     def __init__(self, orders: Orders = orders, records_per_s: float = RECORDS_PER_S) -> None:
         super().__init__(orders, Timing())
         self.records_per_s = records_per_s
@@ -122,7 +139,7 @@ class Paced(Workload):
     def build(self, env: Environment) -> None:
         keyed = self.source(env).key_by("key")
         schema = "key long, total long, made_ns long, due_ns long"
-        keyed.process(StampedTotal(), schema, uid=TOTALS).sink(self.sink, uid="out")
+        keyed.process(self.function(), schema, uid=TOTALS).sink(self.sink, uid="out")
 
     def source(self, env: Environment) -> Any:
         splits = env.parallelism
@@ -136,6 +153,12 @@ class Paced(Workload):
         assert isinstance(self.sink, Timing)
         made, due = self.sink.ages_us(after, last) / 1000
         return made, due
+
+
+class PacedCompiled(Paced):
+    """The same with a function as machine code."""
+
+    function = CompiledStampedTotal
 
 
 class Stamped:

@@ -11,7 +11,7 @@ This is a hot file: a get and an update together must stay well below half a mic
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, NoReturn, Protocol, TypeAlias
+from typing import Any, ClassVar, NamedTuple, NoReturn, Protocol, TypeAlias
 
 import pyarrow as pa
 
@@ -175,6 +175,9 @@ class MapTable(Protocol):
 
 class ValueHandle(Hinting):
     """Stands in for a ``ValueState``. ``get`` and ``update`` are the backend's own functions."""
+
+    arrays: ClassVar[None] = None
+    """It has no arrays to give (see ``value_columns``)."""
 
     __slots__ = ("_context", "_table", "get", "info", "update")
 

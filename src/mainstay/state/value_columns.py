@@ -6,11 +6,12 @@ keep its values as columns, too; where it does not they are converted on the way
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
+from mainstay.state.fixed_width import Array
 from mainstay.state.info import StateInfo
 from mainstay.state.keyed import ValueHandle
 from mainstay.state.peeking import given_value
@@ -32,10 +33,21 @@ class ColumnTable(Protocol):
         """Keep a value for each of some distinct keys; null deletes what is kept."""
 
 
+@runtime_checkable
+class ArrayTable(Protocol):
+    """What a table offers more that keeps values of a fixed width in arrays by slot."""
+
+    def taken(self, keys: pa.Array) -> tuple[Array, list[Array]]:
+        """The slots of some distinct keys, and copies of what is in the arrays there."""
+
+    def put_arrays(self, slots: Array, arrays: Sequence[Array]) -> None:
+        """Keep something else in some distinct slots."""
+
+
 class ColumnHandle:
     """The state of an operator that works on columns. Keys are columns of the key's type."""
 
-    __slots__ = ("_context", "_peek", "column", "info", "put_many")
+    __slots__ = ("_context", "_peek", "arrays", "column", "info", "put_many")
 
     def __init__(self, info: StateInfo, table: ColumnTable, context: AnyContext) -> None:
         self.info = info
@@ -43,6 +55,8 @@ class ColumnHandle:
         self.put_many = table.put_column
         self._context = context
         self._peek = table.peek
+        self.arrays: ArrayTable | None = table if isinstance(table, ArrayTable) else None
+        """The table, if it keeps values in arrays and gives them out."""
 
     def get(self) -> Any:
         """What is kept for the current key, or None."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mainstay.plan.compiling.types import FLOAT, INT, Type, coded
 from mainstay.plan.compiling.values import Value
 from mainstay.plan.compiling.writer import Writer
-from mainstay.runtime.compiled.program import Form
+from mainstay.state.fixed_width import Form
 
 
 class Codes:

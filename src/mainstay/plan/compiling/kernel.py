@@ -12,17 +12,15 @@ from mainstay.plan.compiling.values import Value
 from mainstay.plan.compiling.writer import Writer
 from mainstay.runtime.compiled.plain import number_of
 from mainstay.runtime.compiled.program import (
-    CODED,
     ColumnUse,
     Constant,
-    FieldUse,
-    Form,
     Guard,
     Path,
     Program,
     StateUse,
 )
 from mainstay.runtime.spec import KeySpec
+from mainstay.state.fixed_width import CODED, Form, fields_of
 from mainstay.state.info import StateInfo
 
 _DTYPES = {"float": "float64", "bool": "bool"}
@@ -143,11 +141,10 @@ class Kernel(Codes):
 
     def state_uses(self) -> tuple[StateUse, ...]:
         uses = []
-        for number, info in enumerate(self.infos):
-            type_ = self.state(number)
-            items = type_.items if type_.kind == "tuple" else (type_.plain,)
-            fields = tuple(FieldUse(item.plain.form, item.optional) for item in items)
-            uses.append(StateUse(info.name, fields, type_.kind == "tuple"))
+        for info in self.infos:
+            fields = fields_of(info.value.arrow)
+            assert fields is not None
+            uses.append(StateUse(info.name, fields, pa.types.is_struct(info.value.arrow)))
         return tuple(uses)
 
     def state_parts(self, number: int) -> list[tuple[str, str]]:

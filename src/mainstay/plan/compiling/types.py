@@ -7,7 +7,7 @@ from typing import Literal
 
 import pyarrow as pa
 
-from mainstay.runtime.compiled.program import Form
+from mainstay.state.fixed_width import Form, form_of
 
 Kind = Literal[
     "int",
@@ -175,21 +175,8 @@ def coded(type_: Type) -> Kind | None:
 
 def of_arrow(arrow: pa.DataType) -> Type | None:
     """The type of the values of a column or a state; None where a kernel cannot hold them."""
-    if pa.types.is_signed_integer(arrow):
-        return INT
-    if pa.types.is_float32(arrow) or pa.types.is_float64(arrow):
-        return FLOAT
-    if pa.types.is_boolean(arrow):
-        return BOOL
-    if pa.types.is_string(arrow):
-        return STR
-    if pa.types.is_binary(arrow):
-        return BYTES
-    if pa.types.is_date32(arrow):
-        return DATE
-    if pa.types.is_timestamp(arrow) and arrow.unit == "us":
-        return TIME if arrow.tz is None else ZONED
-    return None
+    form = form_of(arrow)
+    return None if form is None else Type(form)
 
 
 def of_state(arrow: pa.DataType) -> Type | None:

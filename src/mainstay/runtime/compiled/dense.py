@@ -12,15 +12,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from mainstay.runtime.compiled.columns import (
+from mainstay.runtime.compiled.program import StateUse
+from mainstay.runtime.compiled.texts import Texts
+from mainstay.state.fixed_width import (
+    CODED,
     Array,
-    Texts,
+    FieldUse,
     column_of,
     dtype_of,
     numbers,
+    struct_of,
     validity,
 )
-from mainstay.runtime.compiled.program import CODED, FieldUse, StateUse
 from mainstay.state.info import StateInfo
 
 
@@ -34,23 +37,53 @@ class DenseState:
         self._oks = [np.zeros(count, np.bool_) if each.optional else None for each in use.fields]
         self.present = np.zeros(count, np.bool_)
         self.written = np.zeros(count, np.bool_)
+        self._slots: Array | None = None
+        """Where a table that has arrays itself keeps the keys."""
 
     def columns(self, kept: pa.Array) -> list[pa.Array]:
         """The columns of the fields of what is kept."""
         return list(kept.flatten()) if self.use.is_struct else [kept]
 
-    def fill(self, kept: pa.Array) -> None:
+    def read(self, handle: Any, keys: pa.Array) -> None:
         """Take what is kept for all keys. Codes of texts come when all have asked for theirs."""
+        if handle.arrays is not None:
+            self._slots, (*arrays, self.present) = handle.arrays.taken(keys)
+            self._spread(arrays)
+        else:
+            self._fill(handle.column(keys))
+
+    def _spread(self, arrays: list[Array]) -> None:
+        left = iter(arrays)
+        for number, field in enumerate(self.use.fields):
+            self._values[number] = next(left)
+            if field.optional:
+                self._oks[number] = next(left)
+
+    def _fill(self, kept: pa.Array) -> None:
         self.present = _own(validity(kept))
-        for number, (field, column) in enumerate(
-            zip(self.use.fields, self.columns(kept), strict=True)
-        ):
+        columns = self.columns(kept)
+        for number, (field, column) in enumerate(zip(self.use.fields, columns, strict=True)):
             if field.form in CODED:
                 self._texts[field.form].ask(column, partial(self._set, number))
             else:
                 self._set(number, numbers(column, field.form))
             if field.optional:
                 self._oks[number] = _own(validity(column))
+
+    def store(self, handle: Any, keys: pa.Array) -> None:
+        """Put back what was written."""
+        places = np.flatnonzero(self.written)
+        if not len(places):
+            return
+        every = len(places) == len(keys)
+        if self._slots is not None:
+            arrays = self.arguments()[:-1]
+            if not every:
+                arrays = [array[places] for array in arrays]
+            handle.arrays.put_arrays(self._slots if every else self._slots[places], arrays)
+        else:
+            keys = keys if every else keys.take(pa.array(places))
+            handle.put_many(keys, self.kept(places))
 
     def _set(self, number: int, values: Array) -> None:
         self._values[number] = _own(values)
@@ -70,8 +103,7 @@ class DenseState:
             return self._column(0, places, present, arrow)
         fields = list(arrow)
         columns = [self._column(n, places, None, each.type) for n, each in enumerate(fields)]
-        mask = None if present.all() else pa.array(~present)
-        return pa.StructArray.from_arrays(columns, fields=fields, mask=mask)
+        return struct_of(columns, present, arrow)
 
     def _column(
         self, number: int, places: Array, there: Array | None, arrow: pa.DataType

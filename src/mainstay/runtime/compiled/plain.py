@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import date, datetime, timedelta, timezone
 from typing import Any
 
-from mainstay.runtime.compiled.program import Form
+from mainstay.state.fixed_width import Form
 
 _EPOCH = datetime(1970, 1, 1)
 _ZONED_EPOCH = _EPOCH.replace(tzinfo=timezone.utc)

@@ -10,9 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-Form = Literal["int", "float", "bool", "str", "bytes", "date", "time", "zoned", "delta"]
-"""What a value is in a kernel: a number of 64 bits, but for booleans. Texts and bytes are codes."""
-CODED = ("str", "bytes")
+from mainstay.state.fixed_width import FieldUse, Form
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +46,6 @@ class Guard:
 Step = tuple[str, str]
 Path = tuple[Step, ...]
 """How to get from a function object to a value, step by step (see ``finding``)."""
-
-
-@dataclass(frozen=True, slots=True)
-class FieldUse:
-    """One column of the values of a state: the value itself, or a field of a struct."""
-
-    form: Form
-    optional: bool
 
 
 @dataclass(frozen=True, slots=True)

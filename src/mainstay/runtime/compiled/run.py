@@ -14,21 +14,21 @@ import numpy as np
 import pyarrow as pa
 
 from mainstay.runtime.compiled.arithmetic import Full, Trap
-from mainstay.runtime.compiled.columns import (
-    CODED_AS,
-    Array,
-    column_of,
-    dtype_of,
-    new_texts,
-    numbers,
-    validity,
-)
 from mainstay.runtime.compiled.dense import DenseState
 from mainstay.runtime.compiled.finding import LostError, found
 from mainstay.runtime.compiled.kernels import Kernel
 from mainstay.runtime.compiled.plain import number_of
-from mainstay.runtime.compiled.program import CODED, ColumnUse, OutUse, Program
+from mainstay.runtime.compiled.program import ColumnUse, OutUse, Program
 from mainstay.runtime.compiled.scratch import Scratch
+from mainstay.runtime.compiled.texts import CODED_AS, new_texts
+from mainstay.state.fixed_width import (
+    CODED,
+    Array,
+    column_of,
+    dtype_of,
+    numbers,
+    validity,
+)
 
 MOST_AT_A_TIME = 512
 """Rows for which the function itself is called before the kernel is tried again."""
@@ -71,7 +71,7 @@ class Run:
     def through(self, kernel: Kernel | None) -> None:
         """Process all rows."""
         for state, handle in zip(self._states, self._parts.states, strict=True):
-            state.fill(handle.column(self._keys))
+            state.read(handle, self._keys)
         arguments = None if kernel is None else self._arguments()
         if kernel is None or arguments is None:
             self._tell()
@@ -252,14 +252,7 @@ class Run:
     def store(self) -> None:
         """Put back what was written."""
         for state, handle in zip(self._states, self._parts.states, strict=True):
-            places = np.flatnonzero(state.written)
-            if len(places):
-                keys = (
-                    self._keys
-                    if len(places) == len(self._keys)
-                    else self._keys.take(pa.array(places))
-                )
-                handle.put_many(keys, state.kept(places))
+            state.store(handle, self._keys)
 
 
 def _set_one(values: list[Any], place: int, codes: Array) -> None:

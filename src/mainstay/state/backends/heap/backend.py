@@ -16,6 +16,7 @@ from mainstay.state.backends.heap.columns import HeapColumns
 from mainstay.state.backends.heap.panes import HeapPanes
 from mainstay.state.backends.heap.rows import HeapRows
 from mainstay.state.backends.heap.spans import HeapSpans
+from mainstay.state.backends.heap.value_arrays import HeapValueArrays, is_fixed
 from mainstay.state.backends.heap.value_columns import HeapValueColumns
 from mainstay.state.backends.heap.values import HeapValues
 from mainstay.state.backends.tables import Tables
@@ -33,9 +34,14 @@ def columns_of(info: StateInfo, stored: StoredKey) -> HeapColumns | HeapPanes:
     return HeapPanes(info, stored) if has_panes(info) else HeapColumns(info, stored)
 
 
+def values_of_columns(info: StateInfo, stored: StoredKey) -> HeapValueArrays | HeapValueColumns:
+    """The table of values that are read and written by the column, in arrays where they can be."""
+    return (HeapValueArrays if is_fixed(info.value.arrow) else HeapValueColumns)(info, stored)
+
+
 TABLES: dict[Shape, Callable[[StateInfo, StoredKey], Any]] = {
     "value": HeapValues,
-    "column": HeapValueColumns,
+    "column": values_of_columns,
     "list": HeapLists,
     "map": HeapMaps,
     "columns": columns_of,

@@ -16,8 +16,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mainstay.state.accumulating import Accumulating, Column
-from mainstay.state.backends.heap.columns import FrozenSlots
 from mainstay.state.backends.heap.lanes import Lane, SetLane, sets_of
+from mainstay.state.backends.heap.slotted import FrozenSlots
 from mainstay.state.grouping import words_of
 from mainstay.state.slots import Slots, WordSlots, slots_for
 from mainstay.state.values import ValueType

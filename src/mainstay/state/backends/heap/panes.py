@@ -25,9 +25,9 @@ import pyarrow as pa
 from mainstay.schema.sizes import combined
 from mainstay.snapshot.drops import Drops, covered, touches
 from mainstay.state.accumulating import Accumulating, Column, DoesNotFitError, accumulating
-from mainstay.state.backends.heap.columns import SLICE_ROWS
 from mainstay.state.backends.heap.lanes import lanes_of, ops_of, rows_of
 from mainstay.state.backends.heap.pane import FrozenPane, LiveKeys, LiveSets, Pane
+from mainstay.state.backends.heap.slotted import SLICE_ROWS
 from mainstay.state.columns import word_of, words_as
 from mainstay.state.dropping import DroppedPanes
 from mainstay.state.grouping import Grouper, Words, words_of

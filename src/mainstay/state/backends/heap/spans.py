@@ -18,8 +18,8 @@ import pyarrow as pa
 
 from mainstay.schema.sizes import combined
 from mainstay.state.accumulating import Accumulating, Column, accumulating
-from mainstay.state.backends.heap.columns import SLICE_ROWS, FrozenSlots
 from mainstay.state.backends.heap.lanes import rows_of
+from mainstay.state.backends.heap.slotted import SLICE_ROWS, FrozenSlots
 from mainstay.state.backends.heap.span_lanes import GrownLane, said, span_lanes
 from mainstay.state.columns import word_of, words_as
 from mainstay.state.grouping import Grouper, words_of

@@ -1,4 +1,4 @@
-"""Between Arrow columns and the arrays of a kernel: numbers of 64 bits, booleans, and codes."""
+"""Texts and bytes of a batch by codes, as kernels have them."""
 
 from __future__ import annotations
 
@@ -6,53 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from mainstay.runtime.compiled.program import CODED, Form
-
-Array = npt.NDArray[Any]
-
-_EMPTY: dict[str, npt.DTypeLike] = {"float": np.float64, "bool": np.bool_}
-
-
-def dtype_of(form: Form) -> npt.DTypeLike:
-    """The type of the array of a form."""
-    return _EMPTY.get(form, np.int64)
-
-
-def numbers(column: pa.Array, form: Form) -> Array:
-    """The values of a column, anything where it is null."""
-    if form == "date":
-        column = column.cast(pa.int32())
-    target = {"float": pa.float64(), "bool": pa.bool_()}.get(form, pa.int64())
-    if column.type != target:
-        column = column.cast(target)
-    if column.null_count:
-        column = column.fill_null(False if form == "bool" else 0)
-    values: Array = column.to_numpy(zero_copy_only=False)
-    return values
-
-
-def validity(column: pa.Array) -> Array:
-    """Which values of a column are there."""
-    if not column.null_count:
-        return np.ones(len(column), np.bool_)
-    valid: Array = column.is_valid().to_numpy(zero_copy_only=False)
-    return valid
-
-
-def column_of(values: Array, ok: Array | None, form: Form, arrow: pa.DataType) -> pa.Array:
-    """Numbers as a column of a type; null where they are not there."""
-    mask = None if ok is None or ok.all() else ~ok
-    if form == "date":
-        values = values.astype(np.int32)
-    column = pa.array(values, mask=mask)
-    if column.type == arrow:
-        return column
-    if pa.types.is_float32(arrow):
-        return pa.array(values.astype(np.float32), mask=mask)
-    return column.cast(arrow)
+from mainstay.state.fixed_width import CODED, Array
 
 
 class Texts:
