@@ -24,7 +24,7 @@ from mainstay.snapshot import history, units
 from mainstay.snapshot.memory_storage import MemoryStorage
 from mainstay.state.backends.cached import tables as rocks_tables
 from mainstay.state.backends.external import retained
-from mainstay.state.backends.heap import columns as heap_columns
+from mainstay.state.backends.heap import slotted
 from mainstay.state.backends.heap import tables as heap_tables
 from mainstay.state.backends.rocksdb import timer_order
 from mainstay.testing.inspect import CommittedState
@@ -85,7 +85,7 @@ def small_sizes(scenario: Scenario) -> Iterator[None]:
     """Bounds so low that what happens beyond them happens with few rows."""
     with (
         patch.object(heap_tables, "SHARD_ABOVE", scenario.shard_above),
-        patch.object(heap_columns, "SLICE_ROWS", 1),
+        patch.object(slotted, "SLICE_ROWS", 1),
         patch.object(rocks_tables, "CACHED", (0.0, 0.5)[scenario.seed % 4 // 2]),
         patch.object(timer_order, "HEAD_TIMERS", (16, 16384)[scenario.seed % 8 // 4]),
         patch.object(timer_order, "FIRST_READ", (1, 16)[scenario.seed % 8 // 4]),

@@ -15,8 +15,7 @@ from mainstay.errors import ProtocolError
 from mainstay.schema import to_schema
 from mainstay.state.accumulating import accumulating
 from mainstay.state.aggregates import Aggregate, aggregation_of
-from mainstay.state.backends.heap import columns as heap_columns
-from mainstay.state.backends.heap import lanes
+from mainstay.state.backends.heap import lanes, slotted
 from mainstay.state.backends.heap.columns import HeapColumns
 from mainstay.state.operations import DELETE, PUT, columns_of
 from mainstay.state.stored_key import StoredKey
@@ -103,9 +102,9 @@ def some_values(random: Random, ddl: str) -> dict[Any, tuple[int | None, str | N
 
 @pytest.fixture(autouse=True)
 def _small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(heap_columns, "SLICE_ROWS", 3)
-    monkeypatch.setattr(heap_columns, "_LOOK_AT", 5)
-    monkeypatch.setattr(heap_columns, "_FIRST_CAPACITY", 2)
+    monkeypatch.setattr(slotted, "SLICE_ROWS", 3)
+    monkeypatch.setattr(slotted, "_LOOK_AT", 5)
+    monkeypatch.setattr(slotted, "_FIRST_CAPACITY", 2)
 
 
 @pytest.mark.parametrize("ddl", ["long", "string"])
