@@ -17,6 +17,10 @@ Array = npt.NDArray[Any]
 Form = Literal["int", "float", "bool", "str", "bytes", "date", "time", "zoned", "delta"]
 """What stands for a value: a number, or for texts and bytes a code."""
 CODED = ("str", "bytes")
+_EVERY = np.ones(1 << 18, np.bool_)
+_EVERY.flags.writeable = False
+_AS_IS = {pa.int64(): "int64", pa.float64(): "float64"}
+"""Types whose values are numbers of these kinds, as they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +73,8 @@ def dtype_of(form: Form) -> npt.DTypeLike:
 
 def numbers(column: pa.Array, form: Form) -> Array:
     """The values of a column, anything where it is null."""
+    if not column.null_count and (own := _AS_IS.get(column.type)) is not None and len(column):
+        return np.frombuffer(column.buffers()[1], own, len(column), 8 * column.offset)
     if form == "date":
         column = column.cast(pa.int32())
     target = {"float": pa.float64(), "bool": pa.bool_()}.get(form, pa.int64())
@@ -81,9 +87,10 @@ def numbers(column: pa.Array, form: Form) -> Array:
 
 
 def validity(column: pa.Array) -> Array:
-    """Which values of a column are there."""
+    """Which values of a column are there: an array that nobody writes to."""
     if not column.null_count:
-        return np.ones(len(column), np.bool_)
+        count = len(column)
+        return _EVERY[:count] if count <= len(_EVERY) else np.ones(count, np.bool_)
     valid: Array = column.is_valid().to_numpy(zero_copy_only=False)
     return valid
 

@@ -13,29 +13,30 @@ import numpy as np
 import pyarrow as pa
 
 from mainstay.runtime.compiled.program import StateUse
-from mainstay.runtime.compiled.texts import Texts
+from mainstay.runtime.compiled.texts import AllTexts
 from mainstay.state.fixed_width import (
     CODED,
     Array,
     FieldUse,
     column_of,
-    dtype_of,
     numbers,
     struct_of,
     validity,
 )
 from mainstay.state.info import StateInfo
 
+_NOTHING = np.zeros(0, np.bool_)
+
 
 class DenseState:
     """One state of the keys of a batch."""
 
-    def __init__(self, use: StateUse, info: StateInfo, count: int, texts: dict[str, Texts]) -> None:
+    def __init__(self, use: StateUse, info: StateInfo, count: int, texts: AllTexts) -> None:
         self.use, self.info = use, info
         self._texts = texts
-        self._values = [np.zeros(count, dtype_of(each.form)) for each in use.fields]
-        self._oks = [np.zeros(count, np.bool_) if each.optional else None for each in use.fields]
-        self.present = np.zeros(count, np.bool_)
+        self._values: list[Array] = [_NOTHING] * len(use.fields)
+        self._oks: list[Array | None] = [None] * len(use.fields)
+        self.present = _NOTHING
         self.written = np.zeros(count, np.bool_)
         self._slots: Array | None = None
         """Where a table that has arrays itself keeps the keys."""

@@ -18,9 +18,9 @@ from mainstay.runtime.compiled.dense import DenseState
 from mainstay.runtime.compiled.finding import LostError, found
 from mainstay.runtime.compiled.kernels import Kernel
 from mainstay.runtime.compiled.plain import number_of
-from mainstay.runtime.compiled.program import ColumnUse, OutUse, Program
+from mainstay.runtime.compiled.program import OutUse, Program
 from mainstay.runtime.compiled.scratch import Scratch
-from mainstay.runtime.compiled.texts import CODED_AS, new_texts
+from mainstay.runtime.compiled.texts import CODED_AS, AllTexts
 from mainstay.state.fixed_width import (
     CODED,
     Array,
@@ -57,7 +57,7 @@ class Run:
 
     def __init__(self, parts: Parts, batch: pa.RecordBatch, keys: pa.Array, group: Array) -> None:
         self._parts, self._batch, self._keys, self._group = parts, batch, keys, group
-        self._texts = new_texts()
+        self._texts = AllTexts()
         self._progress = np.zeros(2, np.int64)
         self._apart: list[tuple[int, list[Any]]] = []
         """Rows that the function itself gave, each with how many the kernel had given before."""
@@ -74,14 +74,10 @@ class Run:
             state.read(handle, self._keys)
         arguments = None if kernel is None else self._arguments()
         if kernel is None or arguments is None:
-            self._tell()
+            self._texts.tell()
             self._interpret(self._batch.num_rows)
         else:
             self._with_kernel(kernel, arguments)
-
-    def _tell(self) -> None:
-        for texts in self._texts.values():
-            texts.tell()
 
     def _with_kernel(self, kernel: Kernel, arguments: list[Any]) -> None:
         count, at_a_time, last = self._batch.num_rows, 1, -1
@@ -110,20 +106,20 @@ class Run:
         constants = self._constants()
         if constants is None:
             return None
-        arrays: dict[ColumnUse, Array] = {}
-        for use in program.columns:
+        arrays: list[Any] = [None] * len(program.columns)
+        for place, use in enumerate(program.columns):
             column = self._batch.column(use.number)
             if use.part == "valid":
-                arrays[use] = validity(column)
+                arrays[place] = validity(column)
             elif use.form in CODED:
-                self._texts[use.form].ask(column, partial(arrays.__setitem__, use))
+                self._texts[use.form].ask(column, partial(arrays.__setitem__, place))
             else:
-                arrays[use] = numbers(column, use.form)
+                arrays[place] = numbers(column, use.form)
         literals = np.zeros(len(program.literals), np.int64)
         self._ask_literals(literals)
         told = self._ask_constants(constants)
-        self._tell()
-        return [*(arrays[use] for use in program.columns), *told(), literals]
+        self._texts.tell()
+        return [*arrays, *told(), literals]
 
     def _constants(self) -> list[Any] | None:
         """The constants of the function as they are now."""
@@ -200,21 +196,23 @@ class Run:
                 yield rows
 
     def _columns(self, made: int) -> pa.RecordBatch:
-        left = iter(self._outs)
+        left, outs = iter(self._outs), self._parts.program.outs
+        rows = self._rows_of(made) if any(use.source is not None for use in outs) else None
         columns = []
-        rows: pa.Array | None = None
-        origin = self._outs[-1][:made]
-        is_every = made == self._batch.num_rows and bool((origin == np.arange(made)).all())
-        for use, field in zip(self._parts.program.outs, self._parts.schema, strict=True):
+        for use, field in zip(outs, self._parts.schema, strict=True):
             if use.source is None:
                 columns.append(self._column(use, left, made, field.type))
-                continue
-            column = self._batch.column(use.source)
-            if not is_every:
-                rows = pa.array(origin) if rows is None else rows
-                column = column.take(rows)
-            columns.append(column)
+            else:
+                column = self._batch.column(use.source)
+                columns.append(column if rows is None else column.take(rows))
         return pa.RecordBatch.from_arrays(columns, schema=self._parts.schema)
+
+    def _rows_of(self, made: int) -> pa.Array | None:
+        """The row that each one that goes out was made for; None if there is one for each."""
+        origin = self._outs[-1][:made]
+        if made == self._batch.num_rows and bool((origin == np.arange(made)).all()):
+            return None
+        return pa.array(origin)
 
     def _column(
         self, use: OutUse, left: Iterator[Array], made: int, arrow: pa.DataType

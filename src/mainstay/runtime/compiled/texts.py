@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from mainstay.state.fixed_width import CODED, Array
+from mainstay.state.fixed_width import Array
 
 
 class Texts:
@@ -68,6 +68,21 @@ CODED_AS = {"str": pa.string(), "bytes": pa.binary()}
 """The type of what has codes."""
 
 
-def new_texts() -> dict[str, Texts]:
-    """Dictionaries for a batch."""
-    return {form: Texts(CODED_AS[form]) for form in CODED}
+class AllTexts:
+    """The dictionaries of a batch, each made when it is first asked for."""
+
+    __slots__ = ("_made",)
+
+    def __init__(self) -> None:
+        self._made: dict[str, Texts] = {}
+
+    def __getitem__(self, form: str) -> Texts:
+        made = self._made.get(form)
+        if made is None:
+            made = self._made[form] = Texts(CODED_AS[form])
+        return made
+
+    def tell(self) -> None:
+        """Give all who have asked their codes."""
+        for texts in self._made.values():
+            texts.tell()
