@@ -1,6 +1,7 @@
 """``python -m benchmarks [core | rocksdb | savepoints | queries | modes | age | page | …]``.
 
-``core`` is meant when nothing is said: what the core costs, in this process. ``rocksdb`` is state
+``core`` is meant when nothing is said: what the core costs, in this process. ``compiled`` are
+compiled functions beside the same as ordinary Python, ``rocksdb`` is state
 in RocksDB beside the heap, ``savepoints`` are savepoints beside plain Parquet, ``recovery`` is
 state from an object store with copies on the host and without, ``queries`` are live
 queries beside a job at full speed, ``modes`` are epochs under backpressure, ``age`` is a job after
@@ -21,6 +22,7 @@ from benchmarks import (
     age,
     aggregate_path,
     breadth,
+    compiled,
     distinct_path,
     interval_join,
     local_recovery,
@@ -56,6 +58,7 @@ MODULES = {
 }
 REPORTS = {
     "core": MODULES,
+    "compiled": {"compiled": compiled},
     "rocksdb": {"rocksdb_state": rocksdb_state},
     "savepoints": {"savepoints": savepoints},
     "recovery": {"local_recovery": local_recovery},
@@ -77,6 +80,7 @@ REPORTS = {
 """What is measured for each report, which is a file of its own."""
 TITLES = {
     "core": "the core",
+    "compiled": "compiled functions",
     "rocksdb": "state in RocksDB",
     "savepoints": "savepoints",
     "recovery": "recovery",

@@ -20,6 +20,8 @@ import pyarrow as pa
 from mainstay.connectors import Polled, Sink, SinkContext, SinkWriter, Source, Split, SplitReader
 from mainstay.drive.background import Report, ThreadBackground
 from mainstay.drive.clock import SystemClock
+from mainstay.drive.compiling import programs_of
+from mainstay.native.kernels import NumbaKernels
 from mainstay.runtime.deployment import Deployment
 from mainstay.runtime.messages import (
     Acknowledge,
@@ -111,7 +113,10 @@ class BenchWorker:
         self._acknowledged: dict[str, Figures] = {}
         self._tasks = len(job.tasks)
         self._epoch = Epoch(0)
-        ports = Ports(SystemClock(), self._background, self._hear, storage)
+        kernels = NumbaKernels()
+        for program in programs_of(job):
+            kernels.load(program)
+        ports = Ports(SystemClock(), self._background, self._hear, storage, kernels=kernels)
         self._worker = Worker(Deployment(job, ATTEMPT, "bench"), 0, ports)
         splits = (Split("all"),)
         self._worker.receive(AssignSplits(ATTEMPT, SOURCE_UID, 0, splits, last=False))
