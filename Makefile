@@ -9,6 +9,9 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 CODE := $(wildcard src tests benchmarks examples tools deploy)
 
+# Tests start a thousand interpreters: each would compile the package anew where this is set.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help demo quick test lint format package matrix reference site bench soak soak-together clean
 

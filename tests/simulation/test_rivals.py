@@ -21,7 +21,7 @@ from mainstay.testing.settings import SimulationSettings
 from mainstay.testing.simulation import Simulation
 from tests.simulation.playing import Run, play
 from tests.simulation.scenarios import Scenario
-from tests.simulation.seeds import check_many, check_seeds, in_chunks, is_noticed
+from tests.simulation.seeds import Chunk, check_fixed, check_many, check_seeds, fixed, is_noticed
 from tests.simulation.shares import soaked
 
 SEEDS = 30
@@ -29,9 +29,9 @@ CHUNK = 10
 READS_OF_A_SUCCESSOR = 14
 
 
-@pytest.mark.parametrize("first", in_chunks(SEEDS, CHUNK, suite=10))
-def test_every_input_counts_exactly_once_though_all_drivers_believe_to_lead(first: int) -> None:
-    check_seeds(Scenario.of_rivals, first, CHUNK)
+@pytest.mark.parametrize("chunk", fixed(SEEDS, CHUNK, suite=10))
+def test_every_input_counts_exactly_once_though_all_drivers_believe_to_lead(chunk: Chunk) -> None:
+    check_fixed(Scenario.of_rivals, chunk)
 
 
 def test_the_seeds_have_attempts_of_several_leaders_at_the_same_time() -> None:
