@@ -19,7 +19,7 @@ from mainstay.state.hashing import key_groups
 from mainstay.state.stored_key import StoredKey
 from mainstay.state.values import ValueType
 from tests.contract.conftest import (
-    IMPLEMENTATIONS,
+    IN_MEMORY,
     MAX_PARALLELISM,
     BackendUnderTest,
     OpenBackend,
@@ -199,7 +199,7 @@ def steps(namespace: str) -> st.SearchStrategy[list[tuple[Any, ...]]]:
 
 
 @pytest.mark.parametrize("namespace", NAMESPACES)
-@pytest.mark.parametrize("backend", IMPLEMENTATIONS)
+@pytest.mark.parametrize("backend", IN_MEMORY)
 def test_a_backend_holds_what_dictionaries_hold(backend: str, namespace: str) -> None:
     @settings(max_examples=20, deadline=None)
     @given(steps(namespace))
