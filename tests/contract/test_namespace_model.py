@@ -28,6 +28,7 @@ from tests.contract.conftest import (
 from tests.contract.test_namespaces import Declared, sums
 from tests.contract.test_rows_by_pane import rows_state
 from tests.namespaces import namespaced
+from tests.searching import examples
 
 KEYS = ["", "a", "ab", "b", None]
 NAMESPACES = {"long": [-(1 << 62), -1, 0, 7], "string": ["", "a", "b", "\0"]}
@@ -201,7 +202,7 @@ def steps(namespace: str) -> st.SearchStrategy[list[tuple[Any, ...]]]:
 @pytest.mark.parametrize("namespace", NAMESPACES)
 @pytest.mark.parametrize("backend", IN_MEMORY)
 def test_a_backend_holds_what_dictionaries_hold(backend: str, namespace: str) -> None:
-    @settings(max_examples=20, deadline=None)
+    @settings(max_examples=examples(20), deadline=None)
     @given(steps(namespace))
     def check(done: list[tuple[Any, ...]]) -> None:
         opened = opening(backend)

@@ -26,6 +26,7 @@ from tests.contract.conftest import (
     opening,
 )
 from tests.contract.test_namespaces import Declared, sums
+from tests.searching import examples
 
 KEYS = {"string": ["", "a", "ab", "b", None], "long": [0, 1, -(1 << 62), 7, None]}
 STARTS = [-(1 << 62), -1, 0, 7]
@@ -155,7 +156,7 @@ def steps(key: str) -> st.SearchStrategy[list[tuple[Any, ...]]]:
     ],
 )
 def test_a_backend_holds_what_a_dictionary_holds(backend: str, key: str) -> None:
-    @settings(max_examples=25, deadline=None)
+    @settings(max_examples=examples(25), deadline=None)
     @given(steps(key))
     def check(done: list[tuple[Any, ...]]) -> None:
         opened = opening(backend)
