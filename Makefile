@@ -9,6 +9,9 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 CODE := $(wildcard src tests benchmarks examples tools deploy)
 
+# Tests start a thousand interpreters: each would compile the package anew where this is set.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help demo quick test lint format package matrix reference site bench soak soak-together clean
 
@@ -63,9 +66,14 @@ bench: $(STAMP) ## the core, then ours beside the peers (their environments in .
 	$(BIN)/python -m benchmarks savepoints
 	$(BIN)/python -m benchmarks peers $(BENCH)
 
+# Of these the suite draws fewer examples, and the same ones each time.
+SEARCHES := tests/property tests/roundtrips tests/fuzz tests/unit/state/test_accumulating.py \
+	tests/unit/state/test_distinct_and_best.py tests/contract/test_spans.py \
+	tests/contract/test_namespace_model.py
+
 # MAINSTAY_FIRST_SEED says where every list begins, so that another night plays other seeds.
 soak: $(STAMP) ## simulate many seeds (MAINSTAY_SEEDS, 100000 by default, over all lists)
-	MAINSTAY_HYPOTHESIS=search $(BIN)/python -m pytest -n auto --dist loadgroup tests/property tests/roundtrips tests/fuzz
+	MAINSTAY_HYPOTHESIS=search $(BIN)/python -m pytest -n auto --dist loadgroup $(SEARCHES)
 	MAINSTAY_SEEDS=$(MAINSTAY_SEEDS) $(BIN)/python -m pytest -n auto --dist loadgroup -m soak
 
 # MAINSTAY_TOGETHER_MINUTES is how long (60), MAINSTAY_TOGETHER_SEED plays a plan again.

@@ -12,12 +12,16 @@ import signal
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
 
 from tests.services.kafka import KafkaBroker, ServiceMissingError
 from tests.services.postgres import PostgresServer, ServiceMissing, shared
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 # How long an example takes says something of the machine, not of the code. The suite draws the same
 # examples every time, so that it fails for what a change has done; the soak looks for new ones.
@@ -28,6 +32,12 @@ settings.load_profile(os.environ.get("MAINSTAY_HYPOTHESIS", "suite"))
 # Jobs with a page note themselves for `mainstay jobs`; those of tests are not for its user.
 _registry = tempfile.TemporaryDirectory(prefix="mainstay-registry-")
 os.environ["MAINSTAY_REGISTRY"] = _registry.name
+
+# A JVM of a test lives for seconds or minutes: most of what the second compiler would do is waste,
+# and with it a third of the processors' time.
+_SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+for _variable in ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS", "SPARK_DAEMON_JAVA_OPTS"):
+    os.environ.setdefault(_variable, _SHORT_LIVED)
 
 # A shell starts what runs in the background with Ctrl-C ignored, and processes hand that on: those
 # that tests start and interrupt would never end.
@@ -92,6 +102,21 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     for report in terminalreporter.getreports("rerun"):
         terminalreporter.write_sep("=", f"failed at first, was run again: {report.nodeid}")
         terminalreporter.write_line(report.longreprtext)
+
+
+# ---------------------------------------------------------------- Spark
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """One local session for all tests of a process."""
+    pytest.importorskip("pyspark")
+    from mainstay.spark.launch.session import local_session
+
+    session = local_session(workers=4)
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()
 
 
 # ---------------------------------------------------------------- Kafka

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,25 +12,14 @@ from tests.callbacks.cases import cells, marked
 from tests.callbacks.conducts import Conduct
 from tests.callbacks.kind import Kind
 
-pytestmark = [pytest.mark.spark, pytest.mark.flaky(reruns=1), pytest.mark.xdist_group("spark")]
+pytestmark = [pytest.mark.spark, pytest.mark.flaky(reruns=1)]
 
 IN_SUITE = {("keyed-yield", "exit"), ("sink-take", "unpicklable")}
 CELLS = [marked(cell, in_suite=(cell[0].name, cell[1].name) in IN_SUITE) for cell in cells()]
 
 
-@pytest.fixture(scope="module")
-def session() -> Iterator[Any]:
-    pytest.importorskip("pyspark")
-    from mainstay.spark.launch.session import local_session
-
-    session = local_session(workers=2)
-    session.sparkContext.setLogLevel("ERROR")
-    yield session
-    session.stop()
-
-
 @pytest.mark.parametrize(("kind", "conduct"), CELLS)
 def test_what_a_callback_raises_is_told_and_nothing_is_lost(
-    kind: Kind, conduct: Conduct, session: Any, tmp_path: Path
+    kind: Kind, conduct: Conduct, spark: Any, tmp_path: Path
 ) -> None:
-    rules.check(kind, conduct, tmp_path, "spark", session)
+    rules.check(kind, conduct, tmp_path, "spark", spark)

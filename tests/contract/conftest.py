@@ -55,6 +55,19 @@ IMPLEMENTATIONS: dict[str, BackendSettings] = {
     "versioned-in-memory": MemoryStoreSettings("contract-versioned", 1 << 16, protocol="versioned"),
 }
 
+LIKE_ANOTHER = {
+    "rocksdb-in-memory",
+    "external-in-memory",
+    "external-in-memory-small",
+    "versioned-in-memory",
+}
+"""Left to the soak: the suite has others of the same code, and the simulation plays all of them."""
+IN_MEMORY = [
+    pytest.param(name, marks=pytest.mark.soak if name in LIKE_ANOTHER else ())
+    for name in IMPLEMENTATIONS
+]
+"""Every implementation without a server: the suite tries those that are like no other."""
+
 MAX_PARALLELISM = 128
 
 
@@ -308,7 +321,7 @@ def _fresh_servers() -> None:
             settings.fresh()
 
 
-@pytest.fixture(params=[*IMPLEMENTATIONS, *POSTGRES])
+@pytest.fixture(params=[*IN_MEMORY, *POSTGRES])
 def open_backend(request: pytest.FixtureRequest) -> Iterator[OpenBackend]:
     opened = _opening(request.param, request)
     yield opened

@@ -19,7 +19,7 @@ from mainstay.state.aggregates import aggregation_of
 from mainstay.state.backends.heap.lanes import SetLane
 from mainstay.state.distinct import DistinctValues
 from mainstay.state.operations import APPEND, PUT, may_append
-from tests.contract.conftest import IMPLEMENTATIONS, opening
+from tests.contract.conftest import IN_MEMORY, opening
 from tests.contract.distinct_job import STATES, Job, trial
 from tests.simulation.noticing import is_noticed
 from tests.simulation.planting import planting
@@ -32,7 +32,7 @@ MUTATIONS, mutation = planting()
 
 
 @pytest.mark.parametrize("form", STATES)
-@pytest.mark.parametrize("name", IMPLEMENTATIONS)
+@pytest.mark.parametrize("name", IN_MEMORY)
 def test_a_backend_keeps_what_sets_keep(name: str, form: str) -> None:
     for seed in range(2):
         trial(opening(name), form, seed)
@@ -40,7 +40,7 @@ def test_a_backend_keeps_what_sets_keep(name: str, form: str) -> None:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("form", STATES)
-@pytest.mark.parametrize("name", IMPLEMENTATIONS)
+@pytest.mark.parametrize("name", IN_MEMORY)
 def test_a_backend_keeps_what_sets_keep_whatever_is_drawn(name: str, form: str) -> None:
     for seed in range(300):
         trial(opening(name), form, seed)
@@ -88,7 +88,7 @@ def test_a_segment_holds_what_was_added(name: str, form: str) -> None:
 
 
 @pytest.mark.parametrize("form", STATES)
-@pytest.mark.parametrize("name", IMPLEMENTATIONS)
+@pytest.mark.parametrize("name", IN_MEMORY)
 def test_what_the_heap_has_appended_is_read_by_every_backend(name: str, form: str) -> None:
     written, other = opening("heap"), opening(name)
     other.storage = written.storage

@@ -19,7 +19,7 @@ from mainstay.state.hashing import key_groups
 from mainstay.state.stored_key import StoredKey
 from mainstay.state.values import ValueType
 from tests.contract.conftest import (
-    IMPLEMENTATIONS,
+    IN_MEMORY,
     MAX_PARALLELISM,
     BackendUnderTest,
     OpenBackend,
@@ -28,6 +28,7 @@ from tests.contract.conftest import (
 from tests.contract.test_namespaces import Declared, sums
 from tests.contract.test_rows_by_pane import rows_state
 from tests.namespaces import namespaced
+from tests.searching import examples
 
 KEYS = ["", "a", "ab", "b", None]
 NAMESPACES = {"long": [-(1 << 62), -1, 0, 7], "string": ["", "a", "b", "\0"]}
@@ -199,9 +200,9 @@ def steps(namespace: str) -> st.SearchStrategy[list[tuple[Any, ...]]]:
 
 
 @pytest.mark.parametrize("namespace", NAMESPACES)
-@pytest.mark.parametrize("backend", IMPLEMENTATIONS)
+@pytest.mark.parametrize("backend", IN_MEMORY)
 def test_a_backend_holds_what_dictionaries_hold(backend: str, namespace: str) -> None:
-    @settings(max_examples=20, deadline=None)
+    @settings(max_examples=examples(20), deadline=None)
     @given(steps(namespace))
     def check(done: list[tuple[Any, ...]]) -> None:
         opened = opening(backend)

@@ -12,7 +12,7 @@ import mainstay as ms
 from mainstay.connectors import Memory, Rows
 from mainstay.plan.planning import plan_of
 from mainstay.testing import Watermark, crash, run, snapshot
-from tests.contract.conftest import IMPLEMENTATIONS
+from tests.contract.conftest import IMPLEMENTATIONS, IN_MEMORY
 from tests.times import t
 
 EVENT = "key string, at timestamp, name string"
@@ -43,7 +43,7 @@ def elements() -> list[Any]:
 
 
 @pytest.mark.parametrize("order", ["event_time", "arrival"])
-@pytest.mark.parametrize("name", IMPLEMENTATIONS)
+@pytest.mark.parametrize("name", IN_MEMORY)
 def test_a_match_is_found_through_crashes(
     name: str, order: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,13 +19,14 @@ from mainstay.state.kinds import SPANS
 from mainstay.state.span_places import SpanPlaces
 from mainstay.state.values import ValueType
 from tests.contract.conftest import (
-    IMPLEMENTATIONS,
+    IN_MEMORY,
     MAX_PARALLELISM,
     BackendUnderTest,
     OpenBackend,
     opening,
 )
 from tests.contract.test_namespaces import Declared, sums
+from tests.searching import examples
 
 KEYS = {"string": ["", "a", "ab", "b", None], "long": [0, 1, -(1 << 62), 7, None]}
 STARTS = [-(1 << 62), -1, 0, 7]
@@ -148,10 +149,14 @@ def steps(key: str) -> st.SearchStrategy[list[tuple[Any, ...]]]:
 
 @pytest.mark.parametrize(
     ("backend", "key"),
-    [*((name, "string") for name in IMPLEMENTATIONS), ("heap", "long"), ("rocksdb", "long")],
+    [
+        *(pytest.param(*each.values, "string", marks=each.marks) for each in IN_MEMORY),
+        ("heap", "long"),
+        ("rocksdb", "long"),
+    ],
 )
 def test_a_backend_holds_what_a_dictionary_holds(backend: str, key: str) -> None:
-    @settings(max_examples=25, deadline=None)
+    @settings(max_examples=examples(25), deadline=None)
     @given(steps(key))
     def check(done: list[tuple[Any, ...]]) -> None:
         opened = opening(backend)

@@ -14,6 +14,7 @@ import mainstay as ms
 from mainstay.connectors import Memory
 from mainstay.schema import to_schema
 from mainstay.testing import rows, run
+from tests.searching import examples
 
 ROW = "k string, v double, s string, n long"
 QUERY = """
@@ -109,7 +110,7 @@ def by_duckdb(given_rows: list[tuple[Any, ...]]) -> dict[Any, tuple[Any, ...]]:
 )
 @example([("x", math.nan, "a"), ("x", -0.0, None)] * 9, 2, [3], 1, 2, True)
 @example([("x", 1.0, "b"), ("x", 1.0, "a"), ("y", None, None)] * 9, 3, [1], 4, 2, False)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_aggregates_are_those_of_duckdb(
     values: list[Any],
     parallelism: int,

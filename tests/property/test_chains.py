@@ -22,6 +22,7 @@ from mainstay.state.keygroups import range_of, subtask_of
 from mainstay.state.values import ValueType
 from tests.key_hashes import hash_keys
 from tests.members import keyed, opened
+from tests.searching import examples
 
 M = 8
 KEYS = [None, 0, 1, 2, 3, 4, 5]
@@ -195,13 +196,13 @@ def lived(history: list[tuple[Any, ...]], parallelism: int) -> Job:
     return job
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(histories, parallelisms)
 def test_what_is_restored_is_what_was_there(history, parallelism):
     lived(history, parallelism).check()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(histories, parallelisms, parallelisms)
 def test_rescaling_and_rescaling_back_is_the_identity(history, old, new):
     job = lived(history, old)
@@ -213,7 +214,7 @@ def test_rescaling_and_rescaling_back_is_the_identity(history, old, new):
     assert [contents([member]) for member in job.members] == before
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(histories, parallelisms)
 def test_the_compactions_a_chain_asks_for_change_nothing_and_end(history, parallelism):
     job = lived(history, parallelism)

@@ -18,6 +18,7 @@ from mainstay.connectors import Files, ParquetSink, SinkContext, read_committed
 from mainstay.connectors.files.sink import FileSink
 from mainstay.errors import GraphError
 from mainstay.schema import batch_to_rows, row_class, rows_to_batch, to_schema
+from tests.searching import examples
 from tests.sinks import prepare, write
 
 FORMATS = ("parquet", "csv", "json")
@@ -124,7 +125,7 @@ def check_round_trip(format: str, ddl: str, rows: list[tuple[Any, ...]]) -> None
         assert plain(read_committed(path, ddl).to_batches(), schema) == expected
 
 
-@settings(deadline=None, max_examples=120)
+@settings(deadline=None, max_examples=examples(120))
 @given(tables("csv"))
 @example(("c0 long", [(None,), (1,), (None,), (None,)]))
 @example(("c0 string", [(None,), ("",), ("\r\n",), (None,)]))
@@ -133,7 +134,7 @@ def test_csv_is_read_back_as_what_it_was(table: tuple[str, list[tuple[Any, ...]]
     check_round_trip("csv", *table)
 
 
-@settings(deadline=None, max_examples=120)
+@settings(deadline=None, max_examples=examples(120))
 @given(tables("json"))
 @example(("c0 binary", [(b"",), (b"\xff",), (b"YWI=",), (None,)]))
 @example(("c0 double", [(math.nan,), (math.inf,), (-math.inf,), (None,), (1.5,)]))
@@ -142,7 +143,7 @@ def test_json_is_read_back_as_what_it_was(table: tuple[str, list[tuple[Any, ...]
     check_round_trip("json", *table)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(tables("parquet"))
 def test_parquet_is_read_back_as_what_it_was(table: tuple[str, list[tuple[Any, ...]]]) -> None:
     check_round_trip("parquet", *table)

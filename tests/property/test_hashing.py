@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from mainstay.errors import GraphError
 from mainstay.state.hashing import hash_columns, key_groups
 from tests.key_hashes import hash_keys
+from tests.searching import examples
 
 WORD = (1 << 64) - 1
 NULL = 0xA0761D6478BD642F
@@ -219,7 +220,7 @@ def test_an_impossible_max_parallelism_is_refused(max_parallelism):
 
 
 @given(st.lists(ints), st.integers(1, 32768))
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_a_group_is_the_hash_modulo_the_number_of_groups(values, max_parallelism):
     array = pa.array(values, pa.int64())
     expected = [h % max_parallelism for h in hash_columns([array]).tolist()]

@@ -17,6 +17,7 @@ from mainstay.snapshot.statefile import StateFile, StateTable, encode_state_file
 from mainstay.state import by_key as module
 from mainstay.state.by_key import by_key, place_in_group
 from mainstay.state.hashing import groups_of, hash_columns
+from tests.searching import examples
 
 GROUPS = 4
 keys = st.lists(st.integers(0, 40), max_size=120)
@@ -45,7 +46,7 @@ def found(file: StateFile, key: int) -> StateTable:
     return file.find("s", int(group), int(place))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(values=keys, chunk_rows=st.integers(1, 9), is_sorted=st.booleans(), few=st.booleans())
 def test_all_rows_of_a_key_are_found_in_their_order(
     values: list[int], chunk_rows: int, is_sorted: bool, few: bool
@@ -66,7 +67,7 @@ def test_all_rows_of_a_key_are_found_in_their_order(
         assert numbers.column("number").to_pylist() == expected
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(values=keys)
 def test_sorting_by_key_loses_no_row_and_keeps_the_order_of_each_key(values: list[int]) -> None:
     rows = rows_of(values)

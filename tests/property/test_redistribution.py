@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from mainstay.state.declaration import OperatorListState
 from mainstay.state.operator import OperatorList, to_units, values_in
 from mainstay.state.redistribution import redistribute
+from tests.searching import examples
 
 Lists = list[dict[str, list[str]]]
 
@@ -30,7 +31,7 @@ def joined(lists: Lists, name: str) -> list[str]:
     return [element for subtask in lists for element in subtask.get(name, [])]
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 @given(olds, parallelisms)
 def test_split_keeps_every_element_once_and_in_order(old, parallelism):
     new = moved(old, parallelism, "split")
@@ -38,7 +39,7 @@ def test_split_keeps_every_element_once_and_in_order(old, parallelism):
         assert joined(new, name) == joined(old, name)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 @given(olds, parallelisms)
 def test_split_loads_the_subtasks_evenly_over_all_states(old, parallelism):
     if parallelism == len(old):
@@ -50,7 +51,7 @@ def test_split_loads_the_subtasks_evenly_over_all_states(old, parallelism):
     assert max(loads) - min(loads) <= 1
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 @given(olds, parallelisms)
 def test_union_gives_all_elements_to_all(old, parallelism):
     for subtask in moved(old, parallelism, "union"):
@@ -58,7 +59,7 @@ def test_union_gives_all_elements_to_all(old, parallelism):
             assert elements == joined(old, name)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 @given(st.lists(st.text(max_size=3), max_size=6), olds, parallelisms)
 def test_broadcast_gives_each_a_copy_whoever_had_none(elements, old, parallelism):
     copies = [{name: [] if subtask[name] else elements for name in subtask} for subtask in old]
@@ -67,7 +68,7 @@ def test_broadcast_gives_each_a_copy_whoever_had_none(elements, old, parallelism
             assert copied == (elements if elements in [c.get(name) for c in copies] else [])
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 @given(olds, parallelisms)
 def test_a_second_restore_at_the_same_parallelism_moves_nothing(old, parallelism):
     once = moved(old, parallelism, "split")
@@ -85,7 +86,7 @@ def restarted(own: list[list[str]], parallelism: int) -> list[OperatorList]:
     return lists
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(
     st.lists(st.lists(st.text(max_size=3), max_size=6), min_size=1, max_size=5),
     st.lists(st.tuples(parallelisms, st.lists(st.text(max_size=3), max_size=2)), max_size=5),
@@ -102,7 +103,7 @@ def test_an_element_of_a_union_exists_once_however_often_and_wide_it_is_restored
         assert Counter(element for each in own for element in each) == expected
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 @given(
     st.lists(st.lists(st.text(max_size=3), max_size=6), min_size=1, max_size=5),
     parallelisms,
@@ -126,7 +127,7 @@ def test_what_is_added_to_a_union_comes_behind_what_was_restored():
     assert second.get() == second.copy_units() == []
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 @given(st.lists(st.text(max_size=3), max_size=6), parallelisms, st.lists(parallelisms, max_size=5))
 def test_a_broadcast_list_is_the_same_however_often_and_wide_it_is_restored(
     elements, parallelism, restarts

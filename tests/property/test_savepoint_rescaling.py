@@ -30,6 +30,7 @@ from mainstay.snapshot.savepoint import publish, read_savepoint, reserve
 from mainstay.state.hashing import key_groups
 from mainstay.state.keygroups import HASH_ID, subtask_of
 from tests.members import keyed
+from tests.searching import examples
 
 GROUPS = 128
 ROW = "k long, n long"
@@ -184,7 +185,7 @@ NUMBERS = st.lists(st.tuples(st.integers(-50, 50), st.integers(0, 1 << 40)), max
 MANY = [(n * 7919 % 211, n) for n in range(400)]
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(PARALLELISM, PARALLELISM, NUMBERS)
 @example(15, 77, MANY)
 @example(77, 15, MANY)

@@ -14,6 +14,7 @@ from mainstay.errors import SqlError
 from mainstay.inspect import sql
 from mainstay.inspect.connection import Connection
 from mainstay.inspect.stored_connection import StoredConnection
+from tests.searching import examples
 
 duckdb = pytest.importorskip("duckdb")
 
@@ -181,7 +182,7 @@ def answer(state: Connection, statement: str, monkeypatch: pytest.MonkeyPatch, *
 
 
 @settings(
-    max_examples=150,
+    max_examples=examples(150),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from mainstay.snapshot import statewriter
 from mainstay.snapshot.memory_storage import MemoryStorage
 from mainstay.snapshot.statefile import StateTable, encode_state_file, open_state_file
+from tests.searching import examples
 
 MAX_PARALLELISM = 16
 
@@ -22,7 +23,7 @@ row_lists = st.lists(st.tuples(st.integers(0, MAX_PARALLELISM - 1), values), max
 cut_sets = st.sets(st.integers(1, MAX_PARALLELISM - 1))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     rows=row_lists,
     cuts=cut_sets,

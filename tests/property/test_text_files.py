@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from mainstay.connectors import Files
 from mainstay.errors import SourceError
+from tests.searching import examples
 
 SCHEMA = "name string, n long"
 Rows = list[tuple[Any, ...]]
@@ -93,7 +94,7 @@ def model_of_csv(text: str) -> tuple[Rows, int] | None:
     return rows, bad
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 @given(_csv_lines, _ends, st.sampled_from(["name,n", '"name","n"']))
 @example([(["a", "1"], "\r"), (["b", "2"], "\r")], "\r", "name,n")
 @example([(['a"b', "1"], "\n"), (["c", "2"], "\n")], "\n", "name,n")
@@ -109,7 +110,7 @@ def test_csv_is_read_alike_under_every_policy(
         assert found == expected
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 @given(st.binary(max_size=40))
 @example(b'\r\n"\r')
 @example(b"a,1\n\xff,2\nb,3\n")
@@ -152,7 +153,7 @@ def model_of_json(line: bytes) -> tuple[Any, ...] | None:
     return name, n
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 @given(st.lists(_json_lines, max_size=8), st.sampled_from(["\n", "\r\n"]))
 @example(["null", '{"name":"a","n":1}'], "\n")
 @example(["5", "[1]", '"a"', "true", '{"n":1}'], "\n")
@@ -164,7 +165,7 @@ def test_json_lines_are_read_alike_under_every_policy(lines: list[str], end: str
     assert check_policies(data, "json") == (rows, len(models) - len(rows))
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(st.lists(st.binary(max_size=6), max_size=5))
 @example([b"a", b"\xff"])
 @example([b"\xed\xa0\x80"])

@@ -1,12 +1,13 @@
 """Plays seeds one after the other, and names the one that fails.
 
-Every test has a fixed list of seeds. The first of them are played by ``make test``, all of them by
-``make soak``.
+Every test has a fixed list of seeds. The first of them are played by ``make test``, most of these
+with few rows; all of them are played by ``make soak``, as they are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -23,6 +24,38 @@ def in_chunks(count: int, chunk: int, *, suite: int) -> list[Any]:
         pytest.param(first, marks=pytest.mark.soak if first >= suite else ())
         for first in range(0, count, chunk)
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Seeds of a fixed list, one after the other."""
+
+    first: int
+    count: int
+    is_brief: bool
+
+
+def fixed(count: int, chunk: int, *, suite: int) -> list[Any]:
+    """A list in chunks: the suite plays those before ``suite`` in brief, the soak all."""
+    brief = [
+        pytest.param(Chunk(first, chunk, is_brief=True), id=str(first))
+        for first in range(0, suite, chunk)
+    ]
+    whole = [
+        pytest.param(
+            Chunk(first, chunk, is_brief=False), id=f"{first}-whole", marks=pytest.mark.soak
+        )
+        for first in range(0, count, chunk)
+    ]
+    return brief + whole
+
+
+def check_fixed(scenario_of: Callable[[int], Scenario], chunk: Chunk) -> None:
+    """Play a chunk of a fixed list."""
+    if chunk.is_brief:
+        check_many(scenario_of, range(chunk.first, chunk.first + chunk.count))
+    else:
+        check_seeds(scenario_of, chunk.first, chunk.count)
 
 
 def check_seeds(scenario_of: Callable[[int], Scenario], first: int, count: int) -> None:

@@ -30,7 +30,7 @@ from tests.simulation.seeds import in_chunks
 from tests.simulation.shares import soaked
 
 SEEDS = 40
-CHUNK = 10
+CHUNK = 5
 
 PROGRAM = Program(
     mode="unaligned",
@@ -46,7 +46,7 @@ PROGRAM = Program(
 )
 
 
-@pytest.mark.parametrize("first", in_chunks(SEEDS, CHUNK, suite=10))
+@pytest.mark.parametrize("first", in_chunks(SEEDS, CHUNK, suite=5))
 def test_every_input_counts_once_whatever_changes_between_two_runs(first: int) -> None:
     check_seeds(first, CHUNK)
 

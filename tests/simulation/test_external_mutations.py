@@ -15,7 +15,7 @@ from tests.simulation.scenarios import Scenario
 from tests.simulation.seeds import check_seed, in_chunks, is_noticed
 
 WITHIN = 500
-CHUNK = 5
+CHUNK = 2
 BUILT: dict[str, Callable[[], None]] = {
     "the fence is checked before the write and not inside": (
         cases.a_worker_that_was_replaced_writes

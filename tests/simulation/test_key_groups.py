@@ -17,16 +17,16 @@ from mainstay.runtime.worker import assembly
 from mainstay.testing import rows, run
 from tests.simulation.planting import planting
 from tests.simulation.scenarios import Scenario
-from tests.simulation.seeds import check_many, check_seeds, is_noticed
+from tests.simulation.seeds import Chunk, check_fixed, check_many, fixed, is_noticed
 from tests.simulation.shares import soaked
 
 SEEDS = 6
 MUTATIONS, mutation = planting()
 
 
-@pytest.mark.parametrize("first", range(0, SEEDS, 3))
-def test_every_input_counts_exactly_once_in_the_key_groups_of_its_operator(first: int) -> None:
-    check_seeds(Scenario.of_own_groups, first, 3)
+@pytest.mark.parametrize("chunk", fixed(SEEDS, 3, suite=SEEDS))
+def test_every_input_counts_exactly_once_in_the_key_groups_of_its_operator(chunk: Chunk) -> None:
+    check_fixed(Scenario.of_own_groups, chunk)
 
 
 @pytest.mark.parametrize("seeds", soaked("key groups", SEEDS))

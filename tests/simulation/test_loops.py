@@ -13,16 +13,16 @@ from mainstay.runtime.operators.feedback import Feedback
 from mainstay.runtime.operators.loop import LoopHead
 from tests.simulation.graphs import LOOPS
 from tests.simulation.scenarios import Scenario
-from tests.simulation.seeds import check_many, check_seeds, in_chunks, is_noticed
+from tests.simulation.seeds import Chunk, check_fixed, check_many, fixed, is_noticed
 from tests.simulation.shares import soaked
 
 SEEDS = 40
 CHUNK = 10
 
 
-@pytest.mark.parametrize("first", in_chunks(SEEDS, CHUNK, suite=10))
-def test_rows_in_loops_count_exactly_once_whatever_a_seed_does(first: int) -> None:
-    check_seeds(Scenario.looped, first, CHUNK)
+@pytest.mark.parametrize("chunk", fixed(SEEDS, CHUNK, suite=10))
+def test_rows_in_loops_count_exactly_once_whatever_a_seed_does(chunk: Chunk) -> None:
+    check_fixed(Scenario.looped, chunk)
 
 
 @pytest.mark.parametrize("seeds", soaked("loops", SEEDS))

@@ -41,9 +41,9 @@ def by_votes(seed: int) -> Scenario:
     return replace(scenario, backends=(replace(external_of(seed), protocol="prepared"),))
 
 
-@pytest.mark.parametrize("first", in_chunks(20, 10, suite=10))
+@pytest.mark.parametrize("first", in_chunks(20, 5, suite=5))
 def test_every_input_counts_exactly_once_by_two_phase_commit(first: int) -> None:
-    for seed in range(first, first + 10):
+    for seed in range(first, first + 5):
         check_seed(by_votes, seed)
 
 

@@ -21,7 +21,9 @@ def test_a_sender_on_the_same_worker_may_refill_a_channel_while_it_is_read(graph
     check(play(replace(base, tuning=tuning, settings=settings)))
 
 
-@pytest.mark.parametrize("seed", [9, 29, 44, 68, 212, 220])
+@pytest.mark.parametrize(
+    "seed", [9, 29, *(pytest.param(seed, marks=pytest.mark.soak) for seed in (44, 68, 212, 220))]
+)
 def test_a_new_leader_goes_on_when_a_dead_one_takes_the_slot_it_wanted(seed: int) -> None:
     """The last request of a dead leader won the slot that its successor was about to begin with."""
     scenario = Scenario.of(seed)

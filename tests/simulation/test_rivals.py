@@ -21,7 +21,15 @@ from mainstay.testing.settings import SimulationSettings
 from mainstay.testing.simulation import Simulation
 from tests.simulation.playing import Run, play
 from tests.simulation.scenarios import Scenario
-from tests.simulation.seeds import check_many, check_seeds, in_chunks, is_noticed
+from tests.simulation.seeds import (
+    Chunk,
+    check_fixed,
+    check_many,
+    check_seeds,
+    fixed,
+    in_chunks,
+    is_noticed,
+)
 from tests.simulation.shares import soaked
 
 SEEDS = 30
@@ -29,9 +37,9 @@ CHUNK = 10
 READS_OF_A_SUCCESSOR = 14
 
 
-@pytest.mark.parametrize("first", in_chunks(SEEDS, CHUNK, suite=10))
-def test_every_input_counts_exactly_once_though_all_drivers_believe_to_lead(first: int) -> None:
-    check_seeds(Scenario.of_rivals, first, CHUNK)
+@pytest.mark.parametrize("chunk", fixed(SEEDS, CHUNK, suite=10))
+def test_every_input_counts_exactly_once_though_all_drivers_believe_to_lead(chunk: Chunk) -> None:
+    check_fixed(Scenario.of_rivals, chunk)
 
 
 def test_the_seeds_have_attempts_of_several_leaders_at_the_same_time() -> None:
@@ -84,7 +92,7 @@ def ends_alike(seed: int) -> bool:
     return second.coordinator.status is first.coordinator.status and not second.attempts
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", in_chunks(10, 1, suite=4))
 def test_a_driver_that_stood_by_takes_over_the_end_of_a_job(seed: int) -> None:
     first, second = run_after_the_end(seed)
     assert first.coordinator.status in (Status.STOPPED, Status.CANCELLED, Status.FINISHED)

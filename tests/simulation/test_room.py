@@ -18,7 +18,7 @@ from mainstay.testing.simulation import Simulation
 from tests.simulation.planting import planting
 from tests.simulation.playing import play
 from tests.simulation.scenarios import Scenario
-from tests.simulation.seeds import check_many, check_seeds, is_noticed
+from tests.simulation.seeds import Chunk, check_fixed, check_many, fixed, is_noticed
 from tests.simulation.shares import soaked
 
 SEEDS = 8
@@ -51,9 +51,9 @@ def launches() -> Iterator[list[int]]:
         yield found
 
 
-@pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
-def test_every_input_counts_exactly_once_with_however_many_workers(first: int) -> None:
-    check_seeds(Scenario.of_room, first, CHUNK)
+@pytest.mark.parametrize("chunk", fixed(SEEDS, CHUNK, suite=SEEDS))
+def test_every_input_counts_exactly_once_with_however_many_workers(chunk: Chunk) -> None:
+    check_fixed(Scenario.of_room, chunk)
 
 
 @pytest.mark.parametrize("seeds", soaked("room", SEEDS))

@@ -12,6 +12,7 @@ from tests.simulation.checks import check
 from tests.simulation.graphs import GRAPHS
 from tests.simulation.playing import Outcome, play
 from tests.simulation.scenarios import Scenario
+from tests.simulation.seeds import in_chunks
 
 
 def result_of(outcome: Outcome) -> dict[str, Any]:
@@ -40,7 +41,7 @@ def test_crashes_and_rescaling_change_nothing(graph: str) -> None:
     assert result_of(plain) == result_of(crashed) == result_of(rescaled)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", in_chunks(5, 1, suite=2))
 def test_one_channel_gives_what_a_plain_loop_gives_row_by_row(seed: int) -> None:
     base = replace(
         Scenario.of(seed),

@@ -10,16 +10,16 @@ from __future__ import annotations
 import pytest
 
 from tests.simulation.scenarios import Scenario, drawn
-from tests.simulation.seeds import check_many, check_seeds, in_chunks
+from tests.simulation.seeds import Chunk, check_fixed, check_many, fixed
 from tests.simulation.shares import soaked
 
 SEEDS = 140
 CHUNK = 10
 
 
-@pytest.mark.parametrize("first", in_chunks(SEEDS, CHUNK, suite=30))
-def test_every_input_counts_exactly_once_whatever_a_seed_does(first: int) -> None:
-    check_seeds(Scenario.of, first, CHUNK)
+@pytest.mark.parametrize("chunk", fixed(SEEDS, CHUNK, suite=30))
+def test_every_input_counts_exactly_once_whatever_a_seed_does(chunk: Chunk) -> None:
+    check_fixed(Scenario.of, chunk)
 
 
 @pytest.mark.parametrize("seeds", soaked("seeds", SEEDS))

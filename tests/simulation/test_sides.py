@@ -18,16 +18,16 @@ from mainstay.runtime.worker.task import Task
 from tests.simulation.graphs import SIDES
 from tests.simulation.planting import planting
 from tests.simulation.scenarios import Scenario
-from tests.simulation.seeds import check_many, check_seeds, in_chunks, is_noticed
+from tests.simulation.seeds import Chunk, check_fixed, check_many, fixed, is_noticed
 from tests.simulation.shares import soaked
 
 SEEDS = 40
 CHUNK = 10
 
 
-@pytest.mark.parametrize("first", in_chunks(SEEDS, CHUNK, suite=10))
-def test_every_input_counts_exactly_once_whichever_output_it_takes(first: int) -> None:
-    check_seeds(Scenario.of_sides, first, CHUNK)
+@pytest.mark.parametrize("chunk", fixed(SEEDS, CHUNK, suite=10))
+def test_every_input_counts_exactly_once_whichever_output_it_takes(chunk: Chunk) -> None:
+    check_fixed(Scenario.of_sides, chunk)
 
 
 def test_the_seeds_draw_every_graph_and_mode() -> None:

@@ -13,7 +13,7 @@ from mainstay.runtime.coordinator.news import News
 from mainstay.runtime.coordinator.splits import SplitBook
 from mainstay.runtime.coordinator.starting import NothingNew, Start, Starting
 from tests.simulation.scenarios import Scenario
-from tests.simulation.seeds import check_many, check_seeds, in_chunks, is_noticed
+from tests.simulation.seeds import Chunk, check_fixed, check_many, check_seeds, fixed, is_noticed
 from tests.simulation.shares import soaked
 
 SEEDS = 40
@@ -21,9 +21,9 @@ BASE_WITHIN_AN_EPOCH = 79
 CHUNK = 10
 
 
-@pytest.mark.parametrize("first", in_chunks(SEEDS, CHUNK, suite=10))
-def test_every_input_counts_exactly_once_over_all_starts(first: int) -> None:
-    check_seeds(Scenario.started_again, first, CHUNK)
+@pytest.mark.parametrize("chunk", fixed(SEEDS, CHUNK, suite=10))
+def test_every_input_counts_exactly_once_over_all_starts(chunk: Chunk) -> None:
+    check_fixed(Scenario.started_again, chunk)
 
 
 def test_a_segment_after_a_base_of_its_epoch_is_applied_once() -> None:

@@ -13,16 +13,16 @@ from mainstay.runtime.coordinator import starting
 from mainstay.snapshot.history import History
 from tests.simulation.playing import play
 from tests.simulation.scenarios import Scenario
-from tests.simulation.seeds import check_many, check_seeds, in_chunks, is_noticed
+from tests.simulation.seeds import Chunk, check_fixed, check_many, fixed, is_noticed
 from tests.simulation.shares import soaked
 
 SEEDS = 60
 CHUNK = 10
 
 
-@pytest.mark.parametrize("first", in_chunks(SEEDS, CHUNK, suite=10))
-def test_every_input_counts_exactly_once_whoever_leads(first: int) -> None:
-    check_seeds(Scenario.of_terms, first, CHUNK)
+@pytest.mark.parametrize("chunk", fixed(SEEDS, CHUNK, suite=10))
+def test_every_input_counts_exactly_once_whoever_leads(chunk: Chunk) -> None:
+    check_fixed(Scenario.of_terms, chunk)
 
 
 @pytest.mark.parametrize("seeds", soaked("terms", SEEDS))

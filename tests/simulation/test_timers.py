@@ -17,7 +17,7 @@ from tests.simulation.timer_mutations import MUTATIONS
 from tests.timers import START, WALL
 
 SEEDS = 40
-CHUNK = 10
+CHUNK = 5
 
 
 def check_seed(seed: int) -> Any:
@@ -29,7 +29,7 @@ def check_seed(seed: int) -> Any:
     return outcome
 
 
-@pytest.mark.parametrize("first", in_chunks(SEEDS, CHUNK, suite=10))
+@pytest.mark.parametrize("first", in_chunks(SEEDS, CHUNK, suite=5))
 def test_every_timer_fires_once_unless_it_was_deleted_or_replaced(first: int) -> None:
     for seed in range(first, first + CHUNK):
         check_seed(seed)

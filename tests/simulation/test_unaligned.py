@@ -13,7 +13,7 @@ from mainstay.runtime.worker import assembly
 from mainstay.runtime.worker.channel_state import TaskChannels
 from tests.simulation.overtaking_bugs import what_had_no_credit_is_not_kept
 from tests.simulation.scenarios import Scenario
-from tests.simulation.seeds import check_many, check_seeds, in_chunks, is_noticed
+from tests.simulation.seeds import Chunk, check_fixed, check_many, check_seeds, fixed, is_noticed
 from tests.simulation.shares import soaked
 
 SEEDS = 40
@@ -21,9 +21,9 @@ CHUNK = 10
 TABLES_GONE = 3
 
 
-@pytest.mark.parametrize("first", in_chunks(SEEDS, CHUNK, suite=10))
-def test_every_input_counts_exactly_once_whatever_is_overtaken(first: int) -> None:
-    check_seeds(Scenario.unaligned, first, CHUNK)
+@pytest.mark.parametrize("chunk", fixed(SEEDS, CHUNK, suite=10))
+def test_every_input_counts_exactly_once_whatever_is_overtaken(chunk: Chunk) -> None:
+    check_fixed(Scenario.unaligned, chunk)
 
 
 def test_no_attempt_drops_the_tables_that_it_reads() -> None:

@@ -1,4 +1,4 @@
-"""One local Spark session for all tests that need one."""
+"""The settings of a session in which Spark keeps state."""
 
 from __future__ import annotations
 
@@ -16,17 +16,6 @@ STATEFUL = {
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
     "spark.sql.shuffle.partitions": "1",
 }
-
-
-@pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    pytest.importorskip("pyspark")
-    from mainstay.spark.launch.session import local_session
-
-    session = local_session(workers=4)
-    session.sparkContext.setLogLevel("ERROR")
-    yield session
-    session.stop()
 
 
 @pytest.fixture(scope="module")

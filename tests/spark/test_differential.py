@@ -166,7 +166,9 @@ def test_the_programs_have_every_operation() -> None:
     assert {state.value for program in programs for state in program.states} == set(SCHEMAS)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.soak) for seed in (1, 2))]
+)
 def test_random_processors_do_what_they_do_in_spark(
     trial: tuple[Trial, list[Any]], seed: int
 ) -> None:

@@ -32,6 +32,7 @@ def test_the_author_s_own_traceback_comes_last_and_java_s_not_at_all(tmp_path: P
     assert "mainstay/runtime" not in told
 
 
+@pytest.mark.soak  # the drive of processes has the same, and needs no JVM
 def test_an_interrupt_that_a_function_raises_names_its_operator_and_line(tmp_path: Path) -> None:
     told = run(tmp_path, "interrupt")
     assert "job 'own': attempt 1 failed: operator 'function', subtask" in told
@@ -39,6 +40,7 @@ def test_an_interrupt_that_a_function_raises_names_its_operator_and_line(tmp_pat
     assert told.rstrip().endswith("KeyboardInterrupt")
 
 
+@pytest.mark.soak  # a JVM that dies is told in the same words
 def test_a_session_that_is_stopped_under_a_job_is_named_and_spark_says_nothing_at_its_start(
     tmp_path: Path,
 ) -> None:

@@ -62,8 +62,15 @@ def whole(kinds: GoesOn) -> Any:
     return last_by_key(kinds.run("whole"), 2)
 
 
-@pytest.mark.parametrize("state", ["heap", "rocksdb"])
-@pytest.mark.parametrize("parallelism", [1, 3])
+@pytest.mark.parametrize(
+    ("parallelism", "state"),
+    [
+        (1, "heap"),
+        (3, "rocksdb"),
+        pytest.param(1, "rocksdb", marks=pytest.mark.soak),
+        pytest.param(3, "heap", marks=pytest.mark.soak),
+    ],
+)
 def test_a_job_goes_on_with_every_kind_of_state(
     parallelism: int, state: str, report: Any, kinds: GoesOn, whole: Any
 ) -> None:

@@ -12,7 +12,7 @@ from tests.pages import PAGES, ROOT, name_of, needs_spark, run_page
 pytestmark = pytest.mark.spark
 
 
-FIRST = ("README.md", "docs/spark.md", "docs/dataframes_in.md", "docs/state_as_dataframes.md")
+FIRST = ("README.md", "docs/dataframes_in.md")
 """Pages that the suite runs; all of them start a session each, and the soak runs the others."""
 ON_SPARK = [
     pytest.param(page, marks=[] if name_of(page) in FIRST else [pytest.mark.soak])
@@ -28,6 +28,7 @@ def test_the_programs_of_a_page_run_on_spark_and_print_what_it_shows(
     run_page(page, tmp_path)
 
 
+@pytest.mark.soak
 def test_the_tutorial_runs_on_spark_without_the_line_that_says_embedded(tmp_path: Path) -> None:
     text = (ROOT / "docs" / "tutorial.md").read_text()
     on_spark = re.sub(r'^ *spark="embedded",.*\n', "", text, flags=re.MULTILINE)

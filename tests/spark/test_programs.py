@@ -37,6 +37,7 @@ def test_a_program_without_spark_runs_on_the_master_of_the_command_line(shell: S
         assert "from the command line: master='local[3]', name='mine'" in errors
 
 
+@pytest.mark.soak  # as one that `mainstay run` starts, but for the one who starts it
 def test_a_program_that_is_submitted_is_listed_and_stopped_by_its_name(shell: Shell) -> None:
     program = shell.folder / "job.py"
     text = PROGRAM.read_text().replace('"spark": "embedded", ', "")

@@ -24,6 +24,7 @@ def test_a_program_on_this_machine_has_the_package_from_an_archive(tmp_path: Pat
     assert all("mainstay.zip" in place for place in outcome.packages())
 
 
+@pytest.mark.soak
 def test_a_program_that_is_submitted_to_no_master_has_slots_enough(tmp_path: Path) -> None:
     done = submitted(str(PROGRAM), str(tmp_path), folder=tmp_path)
     assert done.returncode == 0, done.stderr

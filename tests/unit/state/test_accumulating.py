@@ -21,6 +21,7 @@ from mainstay.state.backends.heap.columns import HeapColumns
 from mainstay.state.grouping import Grouper
 from mainstay.state.stored_key import StoredKey
 from mainstay.state.values import ValueType
+from tests.searching import examples
 
 FUNCTIONS = ("sum", "count", "min", "max", "mean", "first", "last", "collect")
 LARGE = 1 << 59
@@ -138,7 +139,7 @@ def batches(draw: Any, ddl: str) -> list[pa.RecordBatch]:
 
 
 @pytest.mark.parametrize("ddl", VALUES)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(data=st.data())
 def test_all_aggregates_of_a_type_agree_with_a_loop(ddl: str, data: Any) -> None:
     given_batches = data.draw(batches(ddl))

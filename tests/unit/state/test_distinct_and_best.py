@@ -17,6 +17,7 @@ from mainstay.state import growing
 from mainstay.state.accumulating import accumulating
 from mainstay.state.aggregates import aggregation_of
 from mainstay.state.growing import Distinct, Elements, joined
+from tests.searching import examples
 from tests.unit.state.test_accumulating import NO_ORDER, VALUES, Fold, reference, same
 
 NAN = float("nan")
@@ -80,7 +81,7 @@ def best(rows: list[Any], *, is_max: bool) -> Any:
 
 @pytest.mark.parametrize("few", [0, 64])
 @pytest.mark.parametrize("ddl", TYPES)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(data=st.data())
 def test_new_aggregates_agree_with_a_loop(few: int, ddl: str, data: Any) -> None:
     given_rows = data.draw(rows_of(ddl))
@@ -176,7 +177,7 @@ def test_adding_nothing_new_gives_the_same_set() -> None:
 
 
 @given(st.lists(st.lists(st.integers(0, 400), max_size=300), max_size=8))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 def test_a_set_is_the_same_whichever_index_it_has(batches: list[list[int]]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(growing, "_BULK", 20)

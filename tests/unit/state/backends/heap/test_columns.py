@@ -30,6 +30,7 @@ AGGREGATES = {
     "all": Aggregate("collect", "s"),
 }
 Kept = dict[Any, tuple[Any, ...]]
+SEEDS = [pytest.param(seed, marks=pytest.mark.soak if seed >= 10 else ()) for seed in range(60)]
 
 
 class Modelled:
@@ -108,7 +109,7 @@ def _small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("ddl", ["long", "string"])
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_segments_hold_what_was_there_when_they_were_frozen(ddl: str, seed: int) -> None:
     random = Random(seed)
     modelled = Modelled(ddl)
