@@ -34,6 +34,8 @@ class Window:
 
     records: int
     seconds: float
+    began_at: float | None = None
+    """By the clock of the machine, so that it can be looked up what the window cost."""
 
     @property
     def records_per_s(self) -> float:
@@ -68,7 +70,7 @@ def window(samples: Sequence[tuple[float, int]], warm_until: float) -> Window:
             "measure for more seconds"
         )
     (began, before), (ended, after) = warm[0], warm[-1]
-    return Window(after - before, ended - began)
+    return Window(after - before, ended - began, began)
 
 
 def percentiles(latencies_ms: Sequence[float] | np.ndarray) -> Latencies:
@@ -94,6 +96,7 @@ def say(
         "workload": asked.workload,
         "records": measured.records,
         "seconds": round(measured.seconds, 3),
+        "began_at": measured.began_at,
         "records_per_s": round(rate, 1),
         "latency_ms": latency_ms,
         "verified": verified,

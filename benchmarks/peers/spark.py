@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -266,7 +267,7 @@ def run(spark: SparkSession, asked: answer.Request, checkpoint: Path) -> None:
     answer.say(
         "spark",
         asked,
-        answer.Window(window.records * scale, window.seconds),
+        replace(window, records=window.records * scale),
         latency_ms=answer.percentiles(ages.since(warm_until)) if asked.workload == "W3" else None,
         verified=verify(spark, asked, checkpoint),
         note=f"{size:,} rows a batch" if size else paced_note(asked, window),
