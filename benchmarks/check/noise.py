@@ -5,9 +5,9 @@ is the logarithm of their ratio. If the versions are equal, which of the two is 
 a coin's toss, and the ratio is as likely to be *r* as *1/r*. Nothing more is assumed: no normal
 distribution, no known spread.
 
-The estimate is the median of the means of all pairs of rounds (Hodges and Lehmann), the interval is
-what Wilcoxon's signed-rank test does not refuse. Its confidence is exact for every number of rounds,
-because the distribution of the rank sum is counted and not approximated.
+The estimate is the median of the means of all pairs of rounds (Hodges and Lehmann), the interval
+is what Wilcoxon's signed-rank test does not refuse. Its confidence is exact for every number of
+rounds, because the distribution of the rank sum is counted and not approximated.
 """
 
 from __future__ import annotations

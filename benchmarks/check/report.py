@@ -14,10 +14,10 @@ from benchmarks.report import Table
 
 HOW_TO_READ = f"""\
 Both commits ran in every round, one after the other, each first in every other round. *Change* is
-what the head has more or less than the base, with the interval that Wilcoxon's signed-rank test
-leaves: chance alone puts a figure of two equal commits outside in {DOUBT:.0%} of all checks at most,
-over all figures together. A figure is called worse or better when its interval leaves no change out
-and the change is {LEAST:.0%} or more."""
+what the head has more or less than the base, *between* the interval that Wilcoxon's signed-rank
+test leaves: of all checks of equal commits, chance puts any figure outside of it in {DOUBT:.0%} at
+most. A figure is called worse or better when no change is outside of its interval, and the change
+is {LEAST:.0%} or more."""
 
 
 def document(
@@ -30,7 +30,7 @@ def document(
     differs: Sequence[str],
     seconds: float,
 ) -> str:
-    shares = [one.others_share for pair in found for one in (pair.base, pair.head)]
+    shares = [one.others_share or 0.0 for pair in found for one in (pair.base, pair.head)]
     good = [pair for pair in found if not pair.failures]
     parts = [
         f"# {head} against {base}",

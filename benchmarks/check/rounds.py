@@ -37,7 +37,7 @@ class Pair:
 
 
 def order(number: int) -> tuple[str, str]:
-    """Who comes first changes from round to round: else the second would have the warmer machine."""
+    """Who comes first changes from round to round: the second may have the warmer machine."""
     return ("base", "head") if number % 2 == 0 else ("head", "base")
 
 

@@ -10,7 +10,7 @@ from benchmarks.check.noise import Interval, interval, rounds_needed
 DOUBT = 0.01
 """How often a check of two equal commits may find any difference at all, over all its figures."""
 LEAST = 0.03
-"""A change below this is not spoken of, however sure it is: a new address of a function makes it."""
+"""A smaller change is not spoken of, however sure it is: code that only moved makes it."""
 WIDE = 0.10
 """When a change of so much would still fit, that none was found says little."""
 
@@ -52,5 +52,5 @@ def verdicts(
 
 
 def rounds_for(figures: int) -> int:
-    """Rounds for a check of so many figures: a few may tell another story, and a change still shows."""
+    """Rounds for a check of so many figures; a few may be odd, and a change still shows."""
     return rounds_needed(DOUBT / figures) + 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import subprocess
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -70,14 +71,24 @@ def busy_s() -> float:
     return float(sum(getattr(times, name, 0.0) for name in worked))
 
 
+def commit(repository: Path) -> str:
+    """The commit that is measured, and whether there is more than it; empty where nobody knows."""
+    asked = ["git", "-C", str(repository), "describe", "--always", "--dirty", "--abbrev=10"]
+    try:
+        found = subprocess.run(asked, capture_output=True, text=True)
+    except FileNotFoundError:
+        return ""  # a machine without git
+    return found.stdout.strip() if found.returncode == 0 else ""
+
+
 def disturbance(shares: Sequence[float], load_before: float, load_after: float) -> str:
-    """One sentence on how far others disturbed the runs, for the head of a report."""
+    """How far others disturbed the runs, for the head of a report."""
     loads = f"Load {load_before:.2f} before and {load_after:.2f} after."
     disturbed = sum(share > BUSY_SHARE for share in shares)
     if not disturbed:
         return f"{loads} The machine was quiet: in no run others had over {BUSY_SHARE:.0%} of it."
     return (
         f"{loads} **The machine was busy**: in {disturbed} of {len(shares)} runs others had over "
-        f"{BUSY_SHARE:.0%} of the processors, {max(shares):.0%} at most. Rates of these runs are too "
-        "low, and so are ratios with undisturbed ones; CPU a record is what to look at."
+        f"{BUSY_SHARE:.0%} of the processors, {max(shares):.0%} at most. Rates of such runs are "
+        "too low; CPU time a record tells more."
     )

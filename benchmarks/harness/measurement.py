@@ -1,8 +1,8 @@
 """One run of one system, watched from outside: its answer, its peak memory, its CPU time.
 
 A system runs in a session of its own, and whatever is in that session counts as the system: a JVM,
-its Python workers, processes it has forked and forgotten. At the end nothing of it is left. What the
-processors did beyond that was somebody else's work, and a run says how much of it there was.
+its Python workers, processes it has forked and forgotten. At the end nothing of it is left. What
+the processors did beyond that was somebody else's work, and a run says how much of it there was.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import IO, Any
 import numpy as np
 import psutil
 
-from benchmarks.harness.machine import busy_s
+from benchmarks.harness.machine import BUSY_SHARE, busy_s
 
 SAMPLE_EVERY_S = 0.2
 _FIELDS = {"system", "setting", "workload", "records", "seconds", "records_per_s"}
@@ -39,9 +39,13 @@ class Outcome:
     cpu_s: float
     wall_s: float
     window_cpu_s: float | None = None
-    """The part of the CPU time that falls into what the answer counts; None where it is not said."""
-    others_share: float = 0.0
-    """How much of the machine's processors others had meanwhile, from 0 to 1."""
+    """The CPU time of what the answer counts; None where it does not say when that was."""
+    others_share: float | None = None
+    """How much of the machine's processors others had meanwhile, from 0 to 1; None if unknown."""
+
+    @property
+    def is_disturbed(self) -> bool:
+        return (self.others_share or 0.0) > BUSY_SHARE
 
 
 @dataclass(slots=True)

@@ -78,6 +78,12 @@ def percentiles(latencies_ms: Sequence[float] | np.ndarray) -> Latencies:
     return dict(zip(("p50", "p99", "p99.9"), found.round(3).tolist(), strict=True))
 
 
+def late(measured: Window, rate_per_s: float) -> str:
+    """What a system says of itself when it could not carry the pace it was given."""
+    is_late = abs(measured.records_per_s - rate_per_s) > 0.2 * rate_per_s
+    return "; it did not keep up" if is_late else ""
+
+
 def say(
     system: str,
     asked: Request,

@@ -1,4 +1,4 @@
-"""The files that Pathway reads, given to it as fast as it takes them, and what it says meanwhile."""
+"""The files that Pathway reads, given to it as fast as it takes them, and what it says of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Quix Streams reads: a topic that was filled before, or one that is written at a steady rate."""
+"""What Quix Streams reads: a topic that was filled before, or is written at a steady rate."""
 
 from __future__ import annotations
 

@@ -249,8 +249,7 @@ def verify(spark: SparkSession, asked: answer.Request, checkpoint: Path) -> bool
 def paced_note(asked: answer.Request, window: answer.Window) -> str:
     """The rate, and whether Spark was still working off what had piled up as it started."""
     rate = RATE_PER_S[asked.setting]
-    late = "; it did not keep up" if abs(window.records_per_s - rate) > 0.2 * rate else ""
-    return f"{rate:,} records/s{late}"
+    return f"{rate:,} records/s{answer.late(window, rate)}"
 
 
 def run(spark: SparkSession, asked: answer.Request, checkpoint: Path) -> None:
