@@ -27,12 +27,14 @@ def _picture(title: str, rows: Sequence[Summary], best: set[Contender], where: s
     is_timed = any(one.latency_ms for one in rows)
     bars = [_latencies(one, best) if is_timed else _rates(one, best) for one in rows]
     unit = (
-        "ms from creation to sink: bar to the median, line on to the 99th percentile; memory, CPU"
+        "ms: bar to the median, line to p99; peak memory; CPU"
         if is_timed
-        else "records/s: median and range; peak memory, CPU time a record"
+        else "records/s: median and range; peak memory; CPU"
     )
+    has_costs = any(one.cpu_us is not None for one in rows)
+    unit += " time a record; logarithmic" if has_costs else " time of a run; logarithmic"
     told = "; ".join(f"{bar.name}: {bar.said}" for bar in bars)
-    return picture(title, f"{unit}; logarithmic", f"{told}. {where.replace('*', '')}", bars)
+    return picture(title, unit, f"{told}. {where.replace('*', '')}", bars)
 
 
 def _rates(one: Summary, best: set[Contender]) -> Bar:
@@ -51,7 +53,7 @@ def _latencies(one: Summary, best: set[Contender]) -> Bar:
 
 def _costs(one: Summary) -> str:
     memory = "" if one.peak_mb is None else f"{short(one.peak_mb * 2**20)}B"
-    spent = "" if one.cpu_us is None else f"{cost(one.cpu_us)} µs CPU"
+    spent = f"{cost(one.cpu_us)} µs" if one.cpu_us is not None else f"{one.cpu_s:.0f} s CPU"
     wrong = "WRONG" if one.verified == "WRONG" else ""
     return " · ".join(filter(None, (memory, spent, wrong)))
 

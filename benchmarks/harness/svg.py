@@ -10,11 +10,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
+from textwrap import wrap
 
 WIDTH = 480
 MARGIN = 14
-ROW, HEAD, FOOT = 42, 46, 26
+ROW, LINE, HEAD, FOOT = 42, 18, 28, 26
 TITLE, NAME, SMALL = 14, 13, 11
+TITLE_LETTERS = 54
+"""What fits into a line of the title, in a bold font that is wide."""
 
 STYLE = """
   svg { color-scheme: light dark; font-family: system-ui, sans-serif; }
@@ -66,7 +69,10 @@ def scale_of(bars: Sequence[Bar]) -> Scale:
 
 def picture(title: str, unit: str, description: str, bars: Sequence[Bar]) -> str:
     """The whole file. ``description`` is for those who cannot see it."""
-    scale, height = scale_of(bars), HEAD + ROW * len(bars) + FOOT
+    lines = wrap(title, TITLE_LETTERS)
+    top = HEAD + LINE * len(lines)
+    scale, bottom = scale_of(bars), top + ROW * len(bars)
+    height = bottom + FOOT
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" '
         f'width="{WIDTH * 4 // 3}" role="img" aria-labelledby="title described">',
@@ -74,12 +80,15 @@ def picture(title: str, unit: str, description: str, bars: Sequence[Bar]) -> str
         f'<desc id="described">{escape(description)}</desc>',
         f"<style>{STYLE}</style>",
         f'<rect class="page" width="{WIDTH}" height="{height}" rx="6"/>',
-        _text(MARGIN, 20, title, TITLE, weight="bold"),
-        _text(MARGIN, 36, unit, SMALL, "faint"),
-        *_axis(scale, HEAD, HEAD + ROW * len(bars)),
+        *(
+            _text(MARGIN, 2 + LINE * number, line, TITLE, weight="bold")
+            for number, line in enumerate(lines, 1)
+        ),
+        _text(MARGIN, top - 10, unit, SMALL, "faint"),
+        *_axis(scale, top, bottom),
     ]
     for number, bar in enumerate(bars):
-        parts += _bar(bar, scale, HEAD + ROW * number)
+        parts += _bar(bar, scale, top + ROW * number)
     return "\n".join([*parts, "</svg>"]) + "\n"
 
 

@@ -22,12 +22,13 @@ class Grouping(columns.Grouping):
     def __init__(self, workload: str, process: int, threads: int) -> None:
         super().__init__(workload, process, threads)
         self.database = duckdb.connect(":memory:", config={"threads": threads})
+        self.database.execute("SET enable_progress_bar = false")
         self.database.register("columns", self.columns())
         self.database.execute("CREATE TABLE given AS SELECT * FROM columns")
         self.database.unregister("columns")
 
     def group(self) -> Any:
-        return self.database.execute(QUERIES[self.workload]).fetch_arrow_table()
+        return self.database.sql(QUERIES[self.workload]).to_arrow_table()
 
     def pairs(self) -> dict[Any, int]:
         keys, values = self.grouped.columns[:2]

@@ -10,6 +10,7 @@ import multiprocessing
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from multiprocessing.connection import wait
 from multiprocessing.synchronize import Barrier
 from typing import Any, Protocol
 
@@ -53,8 +54,36 @@ def measure(build: Build, process: int, seconds: float, start: Barrier) -> Pace:
     return Pace(records, time.perf_counter() - began, began_at, loop.is_right(rounds))
 
 
-def _in_process(build: Build, process: int, seconds: float, start: Barrier, paces: Any) -> None:
-    paces.put(measure(build, process, seconds, start))
+def _in_process(build: Build, process: int, seconds: float, start: Barrier, told: Any) -> None:
+    told.send(measure(build, process, seconds, start))
+
+
+def _paces(build: Build, seconds: float, count: int) -> list[Pace]:
+    """What each of so many processes did. One that ends without a word ends them all."""
+    context = multiprocessing.get_context("spawn")
+    start, ends = context.Barrier(count), list[Any]()
+    for number in range(count):
+        heard, told = context.Pipe(duplex=False)
+        # Those that wait for the others at the barrier are ended with this process.
+        context.Process(
+            target=_in_process, args=(build, number, seconds, start, told), daemon=True
+        ).start()
+        told.close()
+        ends.append(heard)
+    found: list[Pace] = []
+    while len(found) < count:
+        for heard in wait(ends):
+            ends.remove(heard)
+            found.append(_heard(heard))
+    return found
+
+
+def _heard(end: Any) -> Pace:
+    try:
+        pace: Pace = end.recv()
+    except EOFError as error:
+        raise SystemExit("a process of the loop ended without a result") from error
+    return pace
 
 
 def run(
@@ -62,17 +91,7 @@ def run(
 ) -> None:
     """Measure a loop in so many processes (as many as there are cores for all) and answer."""
     count = workloads.PARALLELISM if processes is None else processes
-    context = multiprocessing.get_context("spawn")
-    start, paces = context.Barrier(count), context.SimpleQueue()
-    started = [
-        context.Process(target=_in_process, args=(build, number, asked.seconds, start, paces))
-        for number in range(count)
-    ]
-    for process in started:
-        process.start()
-    found = [paces.get() for _ in started]
-    for process in started:
-        process.join()
+    found = _paces(build, asked.seconds, count)
     answer.say(
         system,
         asked,
