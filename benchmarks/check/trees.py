@@ -47,7 +47,7 @@ def checked_out(repository: Path, names: Mapping[str, str], folder: Path) -> Ite
             path = folder / where
             _git(repository, "worktree", "add", "--quiet", "--detach", str(path), commit)
             trees.append(Tree(name, commit, path))
-            _prepare(trees[-1])
+            _assure(trees[-1])
         yield trees
     finally:
         for tree in trees:
@@ -74,11 +74,9 @@ def _commit(repository: Path, name: str) -> str:
         ) from error
 
 
-def _prepare(tree: Tree) -> None:
-    """Compile the tree, and make sure that it is what is imported."""
+def _assure(tree: Tree) -> None:
+    """Make sure that the tree is what is imported, and not an installed package."""
     environ = tree.environ()
-    compiling = [sys.executable, "-m", "compileall", "-q", "src", "benchmarks"]
-    subprocess.run(compiling, cwd=tree.path, env=environ, capture_output=True)
     asked = "import mainstay, benchmarks; print(mainstay.__file__); print(benchmarks.__file__)"
     found = subprocess.run(
         [sys.executable, "-c", asked], cwd=tree.path, env=environ, capture_output=True, text=True

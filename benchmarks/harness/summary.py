@@ -82,10 +82,8 @@ def _summary(contender: Contender, runs: Sequence[Run]) -> Summary:
         else None,
         _median([run.outcome.peak_bytes / 2**20 for run in answered]),
         _median([run.outcome.cpu_s for run in answered]),
-        _median([cost for run in answered if (cost := _cpu_us(run)) is not None]),
-        max(
-            (run.outcome.others_share for run in answered if run.outcome.others_share), default=None
-        ),
+        _median(_known([_cpu_us(run) for run in answered])),
+        max(_known([run.outcome.others_share for run in answered]), default=None),
         _verdict([answer.get("verified") for answer in answers]),
         _notes(
             [answer.get("note", "") for answer in answers], [run.outcome.failure for run in own]
@@ -117,6 +115,10 @@ def _cost(run: Run) -> float | None:
     if answer.get("latency_ms"):
         return float(answer["latency_ms"]["p50"])
     return 1 / answer["records_per_s"] if answer["records_per_s"] else None
+
+
+def _known(values: Sequence[float | None]) -> list[float]:
+    return [value for value in values if value is not None]
 
 
 def _cpu_us(run: Run) -> float | None:
