@@ -31,7 +31,7 @@ SETTINGS = {
     "W3": ["changelog"],
     "W6": ["changelog", "no-changelog"],
 }
-FILLED_PER_S = 40_000
+FILLED_PER_S = 150_000
 """Records that the topic holds for each second of the run; who is quicker runs it dry."""
 SAMPLE_EVERY_S = 0.2
 FOREVER = timedelta(days=100 * 365)
