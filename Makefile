@@ -3,6 +3,9 @@
 
 PYTHON ?= python3
 MAINSTAY_SEEDS ?= 100000
+BASE ?= HEAD~1
+HEAD ?= HEAD
+ONLY ?= W1
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -13,7 +16,7 @@ CODE := $(wildcard src tests benchmarks examples tools deploy)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test lint format package matrix reference site bench soak soak-together clean
+.PHONY: help demo quick test lint format package matrix reference site bench bench-check soak soak-together clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 22
@@ -65,6 +68,11 @@ bench: $(STAMP) ## the core, then ours beside the peers (their environments in .
 	$(BIN)/python -m benchmarks rocksdb
 	$(BIN)/python -m benchmarks savepoints
 	$(BIN)/python -m benchmarks peers $(BENCH)
+
+# make bench-check BASE=main~20 ONLY=W1,W3 CHECK='--rounds 20 --place spark'
+bench-check: $(STAMP) ## BASE and HEAD in turn: which figures of ONLY changed beyond the noise
+	$(BIN)/python -m pip install --quiet -e '.[bench]'
+	$(BIN)/python -m benchmarks check --base $(BASE) --head $(HEAD) --only $(ONLY) $(CHECK)
 
 # Of these the suite draws fewer examples, and the same ones each time.
 SEARCHES := tests/property tests/roundtrips tests/fuzz tests/unit/state/test_accumulating.py \

@@ -9,6 +9,7 @@ very many epochs, ``page`` is the page in a browser, ``windows`` are windows bes
 aggregation and what they leave in segments, ``timers`` are timers beside a dictionary, ``joins``
 are joins beside DuckDB, ``breadth`` is what grows with the parallelism. ``peers`` measures whole
 jobs, ours beside those of other systems, and ``nexmark`` the queries of Nexmark beside Flink SQL.
+``check`` compares two commits of ours, and says which figures changed beyond the noise.
 Reports go to ``benchmarks/results``.
 """
 
@@ -43,6 +44,7 @@ from benchmarks import (
     timers,
     windows,
 )
+from benchmarks.check import command as check
 from benchmarks.harness import command
 from benchmarks.picture import NoPlotError
 from benchmarks.report import FULL, QUICK, TINY, Table, document
@@ -103,6 +105,8 @@ def main(arguments: list[str] | None = None) -> None:
     given = sys.argv[1:] if arguments is None else arguments
     if given[:1] == ["peers"]:
         command.main(given[1:])
+    elif given[:1] == ["check"]:
+        sys.exit(check.main(given[1:]))
     elif given[:1] == ["nexmark"]:
         # It needs DuckDB, and the other reports do not.
         from benchmarks.nexmark import command as nexmark

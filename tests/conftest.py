@@ -50,6 +50,7 @@ BY_FOLDER = {"page": "page", "hosts": "hosts", "spark": "spark-programs", "yarn"
 BY_FILE = ("contract", "control", "golden", "property", "serve", "unit")
 """Tests of a file here share what the file makes once: a job, a site, a wheel."""
 REAL = (
+    "benchmarks",
     "connectors",
     "control",
     "drive",
@@ -60,6 +61,7 @@ REAL = (
     "page",
     "serve",
     "spark",
+    "unit/test_benchmarks_check.py",
     "unit/test_pages.py",
     "yarn",
 )

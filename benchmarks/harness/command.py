@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
-import json
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from benchmarks.harness import record as records
 from benchmarks.harness.environments import Missing, Ready, prepare
-from benchmarks.harness.plot import draw
-from benchmarks.harness.schedule import Run, run_all
-from benchmarks.harness.summary import summaries
+from benchmarks.harness.machine import commit, load, machine
+from benchmarks.harness.plot import pictures
+from benchmarks.harness.record import Record
+from benchmarks.harness.schedule import run_all
 from benchmarks.harness.systems import ENVIRONMENTS, OURS, SYSTEMS, WORKLOADS, Contender, contenders
 from benchmarks.harness.tables import document
-from benchmarks.picture import NoPlotError
 
 ROOT = Path(__file__).resolve().parents[2]
-FORMAT = 1
+RESULTS = ROOT / "benchmarks" / "results"
+CACHE = ROOT / ".bench"
+NAME = "peers"
 
 
 def parser() -> argparse.ArgumentParser:
@@ -29,8 +31,13 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--seconds", type=float, default=10.0, help="measured in each run")
     made.add_argument("--repeats", type=int, default=5, help="runs of each")
     made.add_argument("--no-install", action="store_true", help="make no environment")
-    made.add_argument("--cache", type=Path, default=ROOT / ".bench", help="where they are")
-    made.add_argument("--output", type=Path, default=ROOT / "benchmarks" / "results")
+    made.add_argument("--cache", type=Path, default=CACHE, help="where they are")
+    made.add_argument(
+        "--output",
+        type=Path,
+        help="where the report goes: benchmarks/results if everything is measured, else .bench",
+    )
+    made.add_argument("--redraw", type=Path, help="only draw the report of this peers.json again")
     return made
 
 
@@ -53,8 +60,19 @@ def chosen(arguments: argparse.Namespace) -> list[Contender]:
     ]
 
 
+def output_of(arguments: argparse.Namespace, who: Sequence[Contender]) -> Path:
+    """A part of the comparison does not take the place of the whole, unless it is asked to."""
+    if arguments.output is not None:
+        return Path(arguments.output)
+    return RESULTS if len(who) == len(contenders()) else CACHE / "results"
+
+
 def main(arguments: list[str] | None = None) -> None:
     options = parser().parse_args(arguments)
+    if options.redraw is not None:
+        found = records.read(options.redraw.read_text(encoding="utf-8"))
+        _write(found, options.output or options.redraw.parent)
+        return
     who = chosen(options)
     environments = {
         name: prepare(ENVIRONMENTS[name], options.cache, not options.no_install)
@@ -65,7 +83,7 @@ def main(arguments: list[str] | None = None) -> None:
         environments,
         seconds=options.seconds,
         repeats=options.repeats,
-        output=options.output,
+        output=output_of(options, who),
     )
 
 
@@ -78,45 +96,62 @@ def measure_and_write(
     output: Path,
     timeout_s: float | None = None,
 ) -> None:
-    """Run everyone and write ``peers.md``, ``peers.json`` and ``peers.svg`` into ``output``."""
-    for name, environment in environments.items():
-        if isinstance(environment, Missing):
-            print(f"{name} is missing: {environment.reason}")
-    runs = run_all(
+    """Run everyone and write ``peers.md``, ``peers.json`` and the pictures into ``output``."""
+    found = _begun(who, environments, seconds, repeats)
+    _say(f"{found.machine}. Load {found.load_before}. The report goes to {output}.")
+    for system, reason in found.missing.items():
+        _say(f"{system} is missing: {reason}")
+    output.mkdir(parents=True, exist_ok=True)
+    for run in run_all(
         who,
         environments,
         seconds=seconds,
         repeats=repeats,
         directory=ROOT,
         timeout_s=timeout_s,
-        tell=lambda line: print(line, flush=True),
-    )
-    output.mkdir(parents=True, exist_ok=True)
-    text = document(runs, environments, who, seconds=seconds, repeats=repeats)
-    (output / "peers.md").write_text(text, encoding="utf-8")
-    (output / "peers.json").write_text(_raw(runs, environments, seconds), encoding="utf-8")
-    print(f"\n{text}")
-    try:
-        draw(summaries(runs), output / "peers.svg")
-    except NoPlotError as error:
-        print(error)
+        tell=_say,
+    ):
+        found.runs.append(run)
+        found.load_after = load()
+        # Hours of it are not lost when somebody stops it: --redraw makes a report of what is there.
+        (output / f"{NAME}.json").write_text(found.to_json(), encoding="utf-8")
+    _say(f"\n{_write(found, output)}")
 
 
-def _raw(runs: Sequence[Run], environments: Mapping[str, Ready | Missing], seconds: float) -> str:
-    """Every run as it was, for whoever wants other statistics."""
-    versions = {
-        name: environment.version if isinstance(environment, Ready) else environment.reason
-        for name, environment in environments.items()
+def _begun(
+    who: Sequence[Contender],
+    environments: Mapping[str, Ready | Missing],
+    seconds: float,
+    repeats: int,
+) -> Record:
+    """A record without runs yet."""
+    ready = {name: one.version for name, one in environments.items() if isinstance(one, Ready)}
+    missing = {
+        contender.system: environment.reason
+        for contender in who
+        if isinstance(environment := environments[contender.environment], Missing)
     }
-    rows = [
-        {
-            "workload": run.contender.workload,
-            "system": run.contender.system,
-            "setting": run.contender.setting,
-            "round": run.round,
-            **dataclasses.asdict(run.outcome),
-        }
-        for run in runs
-    ]
-    document = {"format": FORMAT, "seconds": seconds, "environments": versions, "runs": rows}
-    return json.dumps(document, indent=1) + "\n"
+    return Record(
+        seconds,
+        repeats,
+        ready,
+        missing,
+        machine(),
+        time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
+        commit(ROOT),
+        load_before=load(),
+    )
+
+
+def _write(found: Record, output: Path) -> str:
+    """The report and its pictures; gives the report."""
+    output.mkdir(parents=True, exist_ok=True)
+    text = document(found)
+    (output / f"{NAME}.md").write_text(text, encoding="utf-8")
+    for workload, picture in pictures(found).items():
+        (output / f"{NAME}-{workload}.svg").write_text(picture, encoding="utf-8")
+    return text
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)

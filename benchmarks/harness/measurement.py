@@ -1,7 +1,8 @@
 """One run of one system, watched from outside: its answer, its peak memory, its CPU time.
 
 A system runs in a session of its own, and whatever is in that session counts as the system: a JVM,
-its Python workers, processes it has forked and forgotten. At the end nothing of it is left.
+its Python workers, processes it has forked and forgotten. At the end nothing of it is left. What
+the processors did beyond that was somebody else's work, and a run says how much of it there was.
 """
 
 from __future__ import annotations
@@ -13,11 +14,15 @@ import signal
 import subprocess
 import tempfile
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
+import numpy as np
 import psutil
+
+from benchmarks.harness.machine import BUSY_SHARE, busy_s
 
 SAMPLE_EVERY_S = 0.2
 _FIELDS = {"system", "setting", "workload", "records", "seconds", "records_per_s"}
@@ -33,6 +38,14 @@ class Outcome:
     peak_bytes: int
     cpu_s: float
     wall_s: float
+    window_cpu_s: float | None = None
+    """The CPU time of what the answer counts; None where it does not say when that was."""
+    others_share: float | None = None
+    """How much of the machine's processors others had meanwhile, from 0 to 1; None if unknown."""
+
+    @property
+    def is_disturbed(self) -> bool:
+        return (self.others_share or 0.0) > BUSY_SHARE
 
 
 @dataclass(slots=True)
@@ -44,6 +57,8 @@ class _Footprint:
 
     session: int
     peak_bytes: int = 0
+    samples: list[tuple[float, float]] = field(default_factory=list)
+    """(time, CPU seconds so far), to look up what a window of the run has cost."""
     _cpu_s: dict[tuple[int, float], float] = field(default_factory=dict)
 
     def members(self) -> list[psutil.Process]:
@@ -67,10 +82,17 @@ class _Footprint:
                 continue  # it ended while it was looked at
             self._cpu_s[key] = times.user + times.system
         self.peak_bytes = max(self.peak_bytes, total)
+        self.samples.append((time.time(), self.cpu_s))
 
     @property
     def cpu_s(self) -> float:
         return sum(self._cpu_s.values())
+
+    def between(self, began: float, ended: float) -> float:
+        """The CPU seconds of a window, as if they passed evenly from sample to sample."""
+        times, seconds = zip(*self.samples, strict=True)
+        first, last = np.interp([began, ended], times, seconds)
+        return float(last - first)
 
     def end(self) -> None:
         """Kill what is left, until nothing is."""
@@ -83,12 +105,19 @@ class _Footprint:
             psutil.wait_procs(left, timeout=1)
 
 
-def measure(command: list[str], timeout_s: float, directory: Path) -> Outcome:
+def measure(
+    command: list[str], timeout_s: float, directory: Path, environ: Mapping[str, str] | None = None
+) -> Outcome:
     """Run ``command`` in ``directory`` and wait for its answer, but no longer than the timeout."""
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as errors:
-        began = time.monotonic()
+        began, busy_before = time.monotonic(), busy_s()
         process = subprocess.Popen(
-            command, cwd=directory, stdout=out, stderr=errors, start_new_session=True
+            command,
+            cwd=directory,
+            stdout=out,
+            stderr=errors,
+            start_new_session=True,
+            env=None if environ is None else dict(environ),
         )
         footprint = _Footprint(process.pid)
         try:
@@ -99,8 +128,25 @@ def measure(command: list[str], timeout_s: float, directory: Path) -> Outcome:
             process.wait()
             footprint.end()
         wall_s = time.monotonic() - began
+        others_s = busy_s() - busy_before - footprint.cpu_s
         answer, failure = _judge(code, out, errors, timeout_s)
-        return Outcome(answer, failure, footprint.peak_bytes, round(footprint.cpu_s, 2), wall_s)
+        return Outcome(
+            answer,
+            failure,
+            footprint.peak_bytes,
+            round(footprint.cpu_s, 2),
+            wall_s,
+            _window_cpu_s(answer, footprint),
+            round(max(0.0, others_s) / (wall_s * (os.cpu_count() or 1)), 3),
+        )
+
+
+def _window_cpu_s(answer: dict[str, Any] | None, footprint: _Footprint) -> float | None:
+    """What the counted records cost, where the answer says when that window began."""
+    began = None if answer is None else answer.get("began_at")
+    if answer is None or began is None:
+        return None
+    return round(footprint.between(began, began + answer["seconds"]), 3)
 
 
 def _watch(process: subprocess.Popen[str], footprint: _Footprint, ends_at: float) -> int | None:

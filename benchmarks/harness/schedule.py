@@ -45,9 +45,8 @@ def run_all(
     directory: Path,
     timeout_s: float | None = None,
     tell: Callable[[str], None] = print,
-) -> list[Run]:
+) -> Iterator[Run]:
     """Run everyone whose environment is ready; a run that fails is a result like any other."""
-    runs = []
     for number, contender in rounds(contenders, repeats):
         environment = environments[contender.environment]
         if isinstance(environment, Missing):
@@ -55,8 +54,7 @@ def run_all(
         limit_s = timeout_s if timeout_s is not None else _limit_s(contender, seconds)
         outcome = measure(contender.command(environment.python, seconds), limit_s, directory)
         tell(f"round {number + 1}/{repeats}  {contender}: {_in_short(outcome)}")
-        runs.append(Run(contender, number, outcome))
-    return runs
+        yield Run(contender, number, outcome)
 
 
 def _limit_s(contender: Contender, seconds: float) -> float:
@@ -68,4 +66,5 @@ def _in_short(outcome: Outcome) -> str:
         return outcome.failure
     if "table" in outcome.answer:
         return f"a table of {len(outcome.answer['table']['rows'])} rows"
-    return f"{outcome.answer['records_per_s']:,.0f} records/s"
+    busy = f" (others had {outcome.others_share:.0%})" if outcome.is_disturbed else ""
+    return f"{outcome.answer['records_per_s']:,.0f} records/s{busy}"

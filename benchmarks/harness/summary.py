@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from benchmarks.harness.schedule import Run
-from benchmarks.harness.systems import OURS, Contender
+from benchmarks.harness.systems import BOUNDS, NOTHING_DURABLE, OURS, Contender
 
 PERCENTILES = ("p50", "p99", "p99.9")
 
@@ -27,6 +27,10 @@ class Summary:
     latency_ms: dict[str, float] | None
     peak_mb: float | None
     cpu_s: float | None
+    cpu_us: float | None
+    """Microseconds of CPU time for a record, of those that were counted."""
+    others_share: float | None
+    """How much of the machine others had, at most, in any of the runs that count."""
     verified: str
     notes: str
 
@@ -38,10 +42,15 @@ def summaries(runs: Sequence[Run]) -> list[Summary]:
 
 
 def best_settings(found: Sequence[Summary]) -> set[Contender]:
-    """Each system's better setting at each workload: the one that counts against it."""
+    """Each system's better setting at each workload: the one that counts against it.
+
+    Like is compared with like: a setting that keeps nothing durable is shown, and does not count.
+    """
     best: dict[tuple[str, str], Summary] = {}
     for one in found:
         place = (one.contender.workload, one.contender.system)
+        if one.contender.system in BOUNDS or one.contender.setting in NOTHING_DURABLE:
+            continue
         if one.rate is not None and (place not in best or _merit(one) > _merit(best[place])):
             best[place] = one
     return {one.contender for one in best.values()}
@@ -73,6 +82,8 @@ def _summary(contender: Contender, runs: Sequence[Run]) -> Summary:
         else None,
         _median([run.outcome.peak_bytes / 2**20 for run in answered]),
         _median([run.outcome.cpu_s for run in answered]),
+        _median(_known([_cpu_us(run) for run in answered])),
+        max(_known([run.outcome.others_share for run in answered]), default=None),
         _verdict([answer.get("verified") for answer in answers]),
         _notes(
             [answer.get("note", "") for answer in answers], [run.outcome.failure for run in own]
@@ -104,6 +115,17 @@ def _cost(run: Run) -> float | None:
     if answer.get("latency_ms"):
         return float(answer["latency_ms"]["p50"])
     return 1 / answer["records_per_s"] if answer["records_per_s"] else None
+
+
+def _known(values: Sequence[float | None]) -> list[float]:
+    return [value for value in values if value is not None]
+
+
+def _cpu_us(run: Run) -> float | None:
+    records = (run.outcome.answer or {}).get("records")
+    if run.outcome.window_cpu_s is None or not records:
+        return None
+    return run.outcome.window_cpu_s / records * 1e6
 
 
 def _median(values: Sequence[float]) -> float | None:

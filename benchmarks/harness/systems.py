@@ -49,6 +49,9 @@ class Contender:
         return f"{self.workload} {self.system} ({self.setting})"
 
 
+_DATA = ("pyarrow>=15", "numpy>=1.24")
+"""What the workloads are made with, wherever they are made."""
+
 # The versions are pinned so that two reports can be compared; docs/benchmarks.md says why these.
 ENVIRONMENTS = {
     environment.name: environment
@@ -61,7 +64,11 @@ ENVIRONMENTS = {
             ("java",),
         ),
         Environment("flink", "apache-flink", ("apache-flink==2.3.0",), ("java",)),
-        Environment("bytewax", "bytewax", ("bytewax==0.21.1", "pyarrow>=15", "numpy>=1.24")),
+        Environment("bytewax", "bytewax", ("bytewax==0.21.1", *_DATA)),
+        Environment("pathway", "pathway", ("pathway==0.33.0", *_DATA)),
+        Environment("quix", "quixstreams", ("quixstreams==3.28.1", *_DATA), ("java",)),
+        Environment("polars", "polars", ("polars==2.1.0", *_DATA)),
+        Environment("duckdb", "duckdb", ("duckdb==2.0.0", *_DATA)),
     )
 }
 
@@ -89,7 +96,17 @@ _SYSTEMS: dict[str, tuple[str, str, dict[str, tuple[str, ...]]]] = {
     "no engine": (
         "here",
         "benchmarks.peers.baseline",
-        {"W1": ("dict loop",), "W2": ("pyarrow group_by",)},
+        {"W1": ("dict loop",), "W2": ("pyarrow group_by",), "W6": ("dict loop",)},
+    ),
+    "polars": (
+        "polars",
+        "benchmarks.peers.polars",
+        {"W2": ("processes", "threads"), "W6": ("processes", "threads")},
+    ),
+    "duckdb": (
+        "duckdb",
+        "benchmarks.peers.duckdb",
+        {"W2": ("processes", "threads"), "W6": ("processes", "threads")},
     ),
     "bytewax": (
         "bytewax",
@@ -98,6 +115,26 @@ _SYSTEMS: dict[str, tuple[str, str, dict[str, tuple[str, ...]]]] = {
             "W1": ("processes", "threads", "no-recovery"),
             "W3": ("processes",),
             "W6": ("processes", "no-recovery"),
+        },
+    ),
+    "pathway": (
+        "pathway",
+        "benchmarks.peers.pathway",
+        {
+            "W1": ("input-log", "no-persistence", "every-record"),
+            "W2": ("input-log", "no-persistence"),
+            "W3": ("input-log", "no-persistence"),
+            "W6": ("input-log", "no-persistence"),
+        },
+    ),
+    "quix": (
+        "quix",
+        "benchmarks.peers.quix",
+        {
+            "W1": ("changelog", "exactly-once", "no-changelog"),
+            "W2": ("changelog", "no-changelog"),
+            "W3": ("changelog",),
+            "W6": ("changelog", "no-changelog"),
         },
     ),
     "flink": (
@@ -123,6 +160,10 @@ _SYSTEMS: dict[str, tuple[str, str, dict[str, tuple[str, ...]]]] = {
 }
 
 SYSTEMS = tuple(_SYSTEMS)
+BOUNDS = frozenset({"no engine", "polars", "duckdb"})
+"""No competitors: they say what the language or a library could do without an engine around it."""
+NOTHING_DURABLE = frozenset({"no-recovery", "no-persistence", "no-changelog"})
+"""Settings that are shown and do not count: their state is gone with the machine."""
 
 
 def contenders() -> list[Contender]:

@@ -22,6 +22,8 @@ class Result:
     latency_ms: dict[str, float] | None = None
     note: str = ""
     table: Table | None = None
+    began_at: float | None = None
+    """When what is counted began, so that it can be looked up what it cost."""
 
     def to_json(self) -> str:
         line: dict[str, Any] = {
@@ -30,6 +32,7 @@ class Result:
             "workload": self.workload,
             "records": self.records,
             "seconds": self.seconds,
+            "began_at": self.began_at,
             "records_per_s": self.records / self.seconds if self.seconds else 0.0,
             "latency_ms": self.latency_ms,
             "verified": self.verified,
@@ -59,4 +62,5 @@ def of_measurement(
         found.is_right,
         found.latency_ms,
         note,
+        began_at=window.first.triggered_at,
     )

@@ -34,6 +34,8 @@ class Window:
 
     records: int
     seconds: float
+    began_at: float | None = None
+    """By the clock of the machine, so that it can be looked up what the window cost."""
 
     @property
     def records_per_s(self) -> float:
@@ -68,12 +70,18 @@ def window(samples: Sequence[tuple[float, int]], warm_until: float) -> Window:
             "measure for more seconds"
         )
     (began, before), (ended, after) = warm[0], warm[-1]
-    return Window(after - before, ended - began)
+    return Window(after - before, ended - began, began)
 
 
 def percentiles(latencies_ms: Sequence[float] | np.ndarray) -> Latencies:
     found = np.percentile(np.asarray(latencies_ms), [50, 99, 99.9])
     return dict(zip(("p50", "p99", "p99.9"), found.round(3).tolist(), strict=True))
+
+
+def late(measured: Window, rate_per_s: float) -> str:
+    """What a system says of itself when it could not carry the pace it was given."""
+    is_late = abs(measured.records_per_s - rate_per_s) > 0.2 * rate_per_s
+    return "; it did not keep up" if is_late else ""
 
 
 def say(
@@ -94,6 +102,7 @@ def say(
         "workload": asked.workload,
         "records": measured.records,
         "seconds": round(measured.seconds, 3),
+        "began_at": measured.began_at,
         "records_per_s": round(rate, 1),
         "latency_ms": latency_ms,
         "verified": verified,

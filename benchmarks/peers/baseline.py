@@ -1,25 +1,20 @@
 """What two processes do without any engine: no shuffle, no snapshot, no result kept.
 
-An upper bound for the language and the library, not a competitor: W1 is a dictionary in a loop
-over prebuilt lists, W2 is pyarrow's ``group_by`` over batches of a million rows.
+An upper bound for the language and the library, not a competitor: W1 and W6 are a dictionary in a
+loop over prebuilt lists, W2 is pyarrow's ``group_by`` over batches of a million rows.
 """
 
 from __future__ import annotations
 
-import multiprocessing
-import time
-from multiprocessing.synchronize import Barrier
-from typing import Any
-
 import pyarrow as pa
 
 from benchmarks import workloads
-from benchmarks.peers import answer
+from benchmarks.peers import answer, side_by_side
 
-SETTINGS = {"W1": ["dict loop"], "W2": ["pyarrow group_by"]}
+SETTINGS = {"W1": ["dict loop"], "W2": ["pyarrow group_by"], "W6": ["dict loop"]}
 LIST_RECORDS = 1_000_000
 GROUPED_ROWS = 1_000_000
-WARM_UP_ROUNDS = 2
+LINES = 25_000
 
 
 class DictLoop:
@@ -62,45 +57,33 @@ class GroupBy:
         return dict(zip(keys, totals, strict=True)) == workloads.sums(GROUPED_ROWS, self.first)
 
 
-def measure(workload: str, process: int, seconds: float, start: Barrier) -> tuple[int, float, bool]:
-    loop = DictLoop(process) if workload == "W1" else GroupBy(process)
-    for _ in range(WARM_UP_ROUNDS):
-        loop.round()
-    start.wait()
-    records, rounds, began = 0, WARM_UP_ROUNDS, time.perf_counter()
-    while time.perf_counter() - began < seconds:
-        records += loop.round()
-        rounds += 1
-    return records, time.perf_counter() - began, loop.is_right(rounds)
+class WordLoop:
+    """W6's function without an engine: lines are split, and every count is given out."""
+
+    def __init__(self, process: int) -> None:
+        self.lines = workloads.lines(0, LINES).to_pylist()
+        self.state: dict[str, int] = {}
+
+    def round(self) -> int:
+        state = self.state
+        out = []
+        for line in self.lines:
+            for word in line.split():
+                count = state[word] = state.get(word, 0) + 1
+                out.append((word, count))
+        return len(out)
+
+    def is_right(self, rounds: int) -> bool:
+        return self.state == {word: n * rounds for word, n in workloads.word_counts(LINES).items()}
 
 
-def _in_process(workload: str, process: int, seconds: float, start: Barrier, results: Any) -> None:
-    results.put(measure(workload, process, seconds, start))
+LOOPS = {"W1": DictLoop, "W2": GroupBy, "W6": WordLoop}
 
 
 def main() -> None:
     asked = answer.request(SETTINGS, answer.parser(SETTINGS).parse_args())
-    context = multiprocessing.get_context("spawn")
-    start, results = context.Barrier(workloads.PARALLELISM), context.SimpleQueue()
-    processes = [
-        context.Process(
-            target=_in_process, args=(asked.workload, number, asked.seconds, start, results)
-        )
-        for number in range(workloads.PARALLELISM)
-    ]
-    for process in processes:
-        process.start()
-    found = [results.get() for _ in processes]
-    for process in processes:
-        process.join()
-    answer.say(
-        "no engine",
-        asked,
-        answer.Window(sum(n for n, _, _ in found), max(s for _, s, _ in found)),
-        records_per_s=sum(n / s for n, s, _ in found),
-        verified=all(right for _, _, right in found),
-        note="two processes side by side; no shuffle, no snapshot",
-    )
+    note = "two processes side by side; no shuffle, no snapshot"
+    side_by_side.run("no engine", asked, LOOPS[asked.workload], note)
 
 
 if __name__ == "__main__":

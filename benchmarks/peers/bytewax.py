@@ -195,6 +195,7 @@ def work(asked: answer.Request, process: int, addresses: list[str], db: Path | N
             {
                 "records": sum(window.records for window in windows),
                 "seconds": max(window.seconds for window in windows),
+                "began_at": min(window.began_at or warm for window in windows),
                 "records_per_s": sum(window.records_per_s for window in windows),
                 "ages_s": ages,
             }
@@ -249,7 +250,11 @@ def main() -> None:
     answer.say(
         "bytewax",
         asked,
-        answer.Window(sum(p["records"] for p in found), max(p["seconds"] for p in found)),
+        answer.Window(
+            sum(p["records"] for p in found),
+            max(p["seconds"] for p in found),
+            min(p["began_at"] for p in found),
+        ),
         records_per_s=sum(p["records_per_s"] for p in found),
         latency_ms=answer.percentiles(ages_ms) if ages_ms else None,
         verified=verified,

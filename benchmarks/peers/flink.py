@@ -16,6 +16,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -218,7 +219,9 @@ def aged(directory: str) -> tuple[answer.Window, answer.Latencies]:
     warm_until = min(at for at, _ in arrivals) + answer.WARM_UP_S
     warm = [(at, age) for at, age in arrivals if at >= warm_until]
     seconds = max(at for at, _ in warm) - warm_until
-    return answer.Window(len(warm), seconds), answer.percentiles([age for _, age in warm])
+    return answer.Window(len(warm), seconds, warm_until), answer.percentiles(
+        [age for _, age in warm]
+    )
 
 
 def run(asked: answer.Request, directory: Path) -> None:
@@ -237,7 +240,7 @@ def run(asked: answer.Request, directory: Path) -> None:
     answer.say(
         "flink",
         asked,
-        answer.Window(window.records * scale, window.seconds),
+        replace(window, records=window.records * scale),
         latency_ms=latency_ms,
         verified=verified,
         note="heap state, checkpoints every 1 s",

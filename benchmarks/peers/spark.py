@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -248,8 +249,7 @@ def verify(spark: SparkSession, asked: answer.Request, checkpoint: Path) -> bool
 def paced_note(asked: answer.Request, window: answer.Window) -> str:
     """The rate, and whether Spark was still working off what had piled up as it started."""
     rate = RATE_PER_S[asked.setting]
-    late = "; it did not keep up" if abs(window.records_per_s - rate) > 0.2 * rate else ""
-    return f"{rate:,} records/s{late}"
+    return f"{rate:,} records/s{answer.late(window, rate)}"
 
 
 def run(spark: SparkSession, asked: answer.Request, checkpoint: Path) -> None:
@@ -266,7 +266,7 @@ def run(spark: SparkSession, asked: answer.Request, checkpoint: Path) -> None:
     answer.say(
         "spark",
         asked,
-        answer.Window(window.records * scale, window.seconds),
+        replace(window, records=window.records * scale),
         latency_ms=answer.percentiles(ages.since(warm_until)) if asked.workload == "W3" else None,
         verified=verify(spark, asked, checkpoint),
         note=f"{size:,} rows a batch" if size else paced_note(asked, window),

@@ -30,6 +30,8 @@ __all__ = ["KafkaBroker", "ServiceMissingError", "jars"]
 VERSION = "4.1.0"
 CLUSTER = "MkU3OEVBNTcwNTJENDM2Qg"
 START_S = 180.0
+QUICK_TO_START = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+"""For tests, which are over before a better compiler would have paid."""
 
 _PROPERTIES = """
 process.roles=broker,controller
@@ -76,8 +78,11 @@ def _free_ports(count: int) -> list[int]:
 class KafkaBroker:
     """One broker with its data in a folder. It can be stopped and started again."""
 
-    def __init__(self, folder: Path, settings: str = "") -> None:
+    def __init__(
+        self, folder: Path, settings: str = "", java: Sequence[str] = QUICK_TO_START
+    ) -> None:
         self.jars = jars()
+        self._flags = [*java, "-Xshare:auto"]
         self.folder = folder
         self.port, controller = _free_ports(2)
         self.servers = f"127.0.0.1:{self.port}"
@@ -109,9 +114,8 @@ class KafkaBroker:
             shutil.copytree(kept, data)
 
     def _java(self, main: str, *arguments: str) -> list[str]:
-        flags = ["-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
         logging = f"-Dlog4j2.configurationFile={self.folder / 'log4j2.xml'}"
-        return ["java", *flags, logging, "-cp", f"{self.jars}/*", main, *arguments]
+        return ["java", *self._flags, logging, "-cp", f"{self.jars}/*", main, *arguments]
 
     def start(self, patience_s: float = START_S) -> None:
         """Start the broker and wait until it answers."""
