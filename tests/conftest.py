@@ -48,6 +48,7 @@ REAL = (
     "kubernetes",
     "neighbours",
     "page",
+    "paper",
     "serve",
     "spark",
     "unit/test_pages.py",
