@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from benchmarks.paper.running import Case
 
@@ -40,7 +41,7 @@ class Amount:
 
     name: str
     middle: Case
-    values: Mapping[str, Sequence[float]]
+    values: Mapping[str, Sequence[Any]]
     seconds: float
     rounds: int
 

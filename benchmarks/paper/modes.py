@@ -21,7 +21,7 @@ MOST_GROWTH = 4.0
 class Mode:
     """``core`` is the job's own mode, ``like`` the system that takes its snapshots in this way.
 
-    ``least_pause``: what share of an interval lies at least between two snapshots. Without it a mode
+    ``least_pause``: what share of an interval lies at least between two snapshots. Without it one
     whose snapshots take longer than the interval would do nothing else.
     """
 
