@@ -57,7 +57,8 @@ def _draw(runs: Runs, amount: Amount, axis: str, path: Path) -> None:
         axes.set_yscale("log")
     for axes in (rate, gap, age):
         _name(axes, axis, cases)
-    gap.legend(fontsize=7, ncols=4, loc="upper left", bbox_to_anchor=(0, -0.22), frameon=False)
+    # On the panel that has all modes, below everything.
+    age.legend(fontsize=8, ncols=4, loc="upper left", bbox_to_anchor=(0, -0.22), frameon=False)
     save(figure, path)
 
 

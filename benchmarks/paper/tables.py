@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -190,5 +189,5 @@ def _processor() -> str:
     for line in info.read_text(encoding="utf-8").splitlines():
         name, _, value = line.partition(":")
         if name.strip() == "model name":
-            return f"{value.strip()}, {os.cpu_count()} cores"
+            return value.strip()
     return platform.machine()
