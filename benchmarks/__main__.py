@@ -7,8 +7,9 @@ state from an object store with copies on the host and without, ``queries`` are 
 queries beside a job at full speed, ``modes`` are epochs under backpressure, ``age`` is a job after
 very many epochs, ``page`` is the page in a browser, ``windows`` are windows beside a running
 aggregation and what they leave in segments, ``timers`` are timers beside a dictionary, ``joins``
-are joins beside DuckDB, ``breadth`` is what grows with the parallelism. ``peers`` measures whole
-jobs, ours beside those of other systems, and ``nexmark`` the queries of Nexmark beside Flink SQL.
+are joins beside DuckDB, ``breadth`` is what grows with the parallelism. ``paper`` compares ways to
+take a snapshot. ``peers`` measures whole jobs, ours beside those of other systems, and ``nexmark``
+the queries of Nexmark beside Flink SQL.
 ``check`` compares two commits of ours, and says which figures changed beyond the noise.
 Reports go to ``benchmarks/results``.
 """
@@ -112,6 +113,11 @@ def main(arguments: list[str] | None = None) -> None:
         from benchmarks.nexmark import command as nexmark
 
         nexmark.main(given[1:])
+    elif given[:1] == ["paper"]:
+        # It needs psutil.
+        from benchmarks.paper import command as paper
+
+        paper.main(given[1:])
     elif given[:1] and given[0] in REPORTS:
         measure(given[0], given[1:])
     else:

@@ -59,6 +59,7 @@ REAL = (
     "kubernetes",
     "neighbours",
     "page",
+    "paper",
     "serve",
     "spark",
     "unit/test_benchmarks_check.py",
