@@ -12,7 +12,7 @@ import sys
 from typing import Any
 
 from mainstay.connectors import Files
-from mainstay.connectors.files import formats as file_formats
+from mainstay.connectors.files import text_blocks
 from mainstay.connectors.formats import records as formats
 from mainstay.errors import MainstayError
 
@@ -20,7 +20,7 @@ MOST_POLLS = 100_000
 
 
 def read_file(asked: dict[str, Any]) -> dict[str, Any]:
-    file_formats._CSV_BLOCK_BYTES = asked["block_bytes"]
+    text_blocks.BLOCK_BYTES = asked["block_bytes"]
     source = Files(
         asked["path"],
         schema=asked["schema"],

@@ -102,6 +102,9 @@ class Source(ABC):
     bounded: bool = True
     may_block: bool = False
     """Whether ``poll`` may wait for something: then it is called in the background."""
+    poll_rows: int | None = None
+    """How many rows a poll is asked for, for readers that give many more cheaply than few; None for
+    as many as are processed next."""
     reads_at_once: int | None = None
     """How many splits a subtask reads at a time; None for all, as endless splits need."""
     replan_s: float | None = 1.0

@@ -21,8 +21,6 @@ from mainstay.errors import SourceError
 from mainstay.schema import to_schema
 from mainstay.snapshot.object_storage import open_storage
 
-_BATCH_ROWS = 1 << 16
-
 _FolderTable = tuple[str, pa.Table]
 """The rows of a file, and the folder below the directory it is of: that says some columns."""
 
@@ -142,7 +140,7 @@ def _table(path: str, schema: pa.Schema | None) -> pa.Table:
             f"file {path!r} does not say its columns' types. Give read_committed() a schema, as "
             'in schema="customer string, amount long".'
         )
-    return pa.Table.from_batches(read_batches(path, format, schema, _BATCH_ROWS, 0), schema)
+    return pa.Table.from_batches(read_batches(path, format, schema), schema)
 
 
 def _without(schema: pa.Schema | None, folder: str) -> pa.Schema | None:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
-from mainstay.connectors.files.formats import read_batches, sifted
+from mainstay.connectors.files.formats import read_blocks
 from mainstay.connectors.files.found_files import Stamp
-from mainstay.connectors.formats.malformed import settle, unreadable
+from mainstay.connectors.files.sifting import Sifted
+from mainstay.connectors.formats.malformed import settle
 from mainstay.errors import SchemaError, SourceError
 from mainstay.runtime.connector import Polled, SplitReader
 from mainstay.spelling import unended
@@ -65,7 +66,8 @@ class FileReader(SplitReader):
         self, place: Place, schema: pa.Schema, batch_rows: int, offset: int, malformed: str
     ) -> None:
         self._offset = offset
-        self._chunks = _chunks(place, schema, batch_rows, offset, malformed)
+        self._batch_rows = batch_rows
+        self._chunks = _chunks(place, schema, offset, malformed)
         self._chunk: _Chunk | None = None
         self._taken = 0
 
@@ -76,7 +78,7 @@ class FileReader(SplitReader):
                 return Polled(None, self._offset, finished=True)
             self.skipped += self._chunk.skipped
         chunk = self._chunk
-        rows = chunk.rows.slice(self._taken, max_rows)
+        rows = chunk.rows.slice(self._taken, min(max_rows, self._batch_rows))
         self._taken += rows.num_rows
         is_whole = self._taken >= chunk.rows.num_rows
         self._offset = chunk.end if is_whole else chunk.offsets[self._taken - 1]
@@ -89,46 +91,24 @@ class FileReader(SplitReader):
 
 
 def _chunks(
-    place: Place, schema: pa.Schema, batch_rows: int, skip: int, malformed: str
+    place: Place, schema: pa.Schema, skip: int, malformed: str
 ) -> Generator[_Chunk, None, None]:
     """The rows of a file after a number of records."""
-    read = _lenient if malformed != "fail" and place.format != "parquet" else _strict
     try:
         place.check()
-        yield from read(place, schema, batch_rows, skip, malformed)
+        for block in read_blocks(place.path, place.format, schema, skip):
+            if block.records:
+                yield _chunk(block, skip, malformed)
+            skip += block.records
         place.check()
     except (pa.ArrowException, OSError, EOFError, zlib.error, SchemaError) as error:
         raise place.broken(error) from error
 
 
-def _strict(
-    place: Place, schema: pa.Schema, batch_rows: int, done: int, malformed: str
-) -> Iterator[_Chunk]:
-    """Every record has to be good; of the first that is not the error tells the line."""
-    try:
-        for batch in read_batches(place.path, place.format, schema, batch_rows, done):
-            after = done + batch.num_rows
-            yield _Chunk(settle(malformed, batch, {}), range(done + 1, after + 1), after)
-            done = after
-    except (pa.ArrowException, SchemaError):
-        if place.format == "parquet":
-            raise
-        for block in sifted(place.path, place.format, schema, batch_rows, done):
-            if block.bad:
-                # It says all that the error of the whole block does, and the line.
-                raise unreadable(block.bad[min(block.bad)]) from None
-        raise
-
-
-def _lenient(
-    place: Place, schema: pa.Schema, batch_rows: int, done: int, malformed: str
-) -> Iterator[_Chunk]:
-    for block in sifted(place.path, place.format, schema, batch_rows, done):
-        numbers = range(done + 1, done + block.records + 1)
-        rows = settle(malformed, block.good, block.bad)
-        if malformed == "skip":
-            offsets = [number for at, number in enumerate(numbers) if at not in block.bad]
-            yield _Chunk(rows, offsets, done + block.records, len(block.bad))
-        else:
-            yield _Chunk(rows, numbers, done + block.records)
-        done += block.records
+def _chunk(block: Sifted, done: int, malformed: str) -> _Chunk:
+    numbers = range(done + 1, done + block.records + 1)
+    rows = settle(malformed, block.good, block.bad)
+    if not block.bad or malformed != "skip":
+        return _Chunk(rows, numbers, done + block.records)
+    offsets = [number for at, number in enumerate(numbers) if at not in block.bad]
+    return _Chunk(rows, offsets, done + block.records, len(block.bad))

@@ -97,7 +97,7 @@ class Files(Source):
         *,
         schema: Any = None,
         format: str | None = None,
-        batch_rows: int = 8192,
+        batch_rows: int = 65_536,
         watch: bool = False,
         malformed: str = "fail",
     ) -> None:
@@ -117,7 +117,7 @@ class Files(Source):
         self.directory = os.getcwd()
         """What relative paths are below, also for workers that run elsewhere."""
         self.format = format
-        self.batch_rows = batch_rows
+        self.batch_rows = self.poll_rows = batch_rows
         self.bounded = not watch
         self._growing: dict[str, Stamp] = {}
         self._absences = Absences(self.paths)

@@ -8,6 +8,7 @@ fail there, in every attempt, has to be found where it is read.
 from __future__ import annotations
 
 from datetime import date, datetime, timezone
+from functools import lru_cache
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -81,6 +82,7 @@ def _check_range(column: pa.Array, name: str) -> None:
         raise SchemaError(f"column {name!r} has a time outside of the years 1 to 9999")
 
 
+@lru_cache(maxsize=64)
 def _bounds(data_type: pa.DataType) -> tuple[int, int]:
     if pa.types.is_date(data_type):
         days = (date.min, date.max)

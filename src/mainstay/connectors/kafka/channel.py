@@ -28,6 +28,7 @@ from mainstay.runtime.connector import UnavailableError
 
 TIMEOUT_SETTING = "transaction.timeout.ms"
 TIMEOUT_MS = 60_000
+_ANY_PARTITION = -1
 Record = tuple[bytes | None, bytes | None]
 
 
@@ -164,10 +165,14 @@ def queue_all(
     producer: Any, topic: str, records: Sequence[Record], on_delivery: Any = None
 ) -> None:
     """Give records to a producer, at the pace at which the brokers take them."""
+    produce = producer.produce  # by position: names cost as much as the call
     for key, value in records:
         while True:
             try:
-                producer.produce(topic, value, key, on_delivery=on_delivery)
+                if on_delivery is None:
+                    produce(topic, value, key)
+                else:
+                    produce(topic, value, key, _ANY_PARTITION, on_delivery)
                 break
             except BufferError:
                 producer.poll(0.1)

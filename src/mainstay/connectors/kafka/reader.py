@@ -26,6 +26,12 @@ LONGEST_QUIET_S = 0.05
 """How long a partition without records is left alone: longer and longer, but never long."""
 PROBE_S = 5.0
 """After so long without a word the broker is asked whether it is there."""
+FILLING_S = 0.02
+"""How long to wait for a full poll where so many records are known to be there: many small polls
+cost much more than a large one."""
+MOST_RECORDS = 8192
+"""How many records are taken at a time: of many more the first have left the processor's cache
+before they are looked at."""
 PACKED_RECORDS = 32
 """How many records that hold many rows are taken at a time."""
 
@@ -55,6 +61,7 @@ class PartitionReader(SplitReader):
         """Tells where a partition without an end has one for this start."""
         self._noted = Noted()
         self._consumer: Any = None
+        self._place: Any = None
         self._quiet_s = QUIET_S
         self._heard_at = monotonic()
 
@@ -68,8 +75,8 @@ class PartitionReader(SplitReader):
             return Polled(None, self._position, finished=True, goes_on=goes_on)
         if self._consumer is None:
             self._open()
-        most = min(max_rows, PACKED_RECORDS) if self._records.value.packs_rows else max_rows
-        messages = self._take(most)
+        most = PACKED_RECORDS if self._records.value.packs_rows else MOST_RECORDS
+        messages = self._take(min(max_rows, most))
         batch = None
         if messages:
             batch, skipped = self._records.rows_of(messages)
@@ -106,24 +113,45 @@ class PartitionReader(SplitReader):
             queued_max_messages_kbytes=16_384,
         )
         self._check_range(consumer)
-        place = load_confluent().TopicPartition(self._topic, self._partition, self._position)
-        consumer.assign([place])
+        self._place = load_confluent().TopicPartition(self._topic, self._partition, self._position)
+        consumer.assign([self._place])
         self._consumer = consumer
 
     def _take(self, most: int) -> list[Any]:
         """The records that are there, up to the end; moves the position behind them."""
         kafka = load_confluent()
-        found: list[Any] = []
         try:
-            messages = self._consumer.consume(most, 0.0)
+            messages: list[Any] = self._consumer.consume(most, self._patience_s(most))
         except kafka.KafkaException as error:
             raise self._broken(error) from error
+        self._listen(bool(messages))
+        # Errors compare with nothing but errors, so that their types are what is looked at.
+        has_told = kafka.KafkaError in set(map(type, map(kafka.Message.error, messages)))
+        if not messages or has_told or self._is_beyond(messages[-1]):
+            return self._sorted_out(messages)
+        self._position = messages[-1].offset() + 1
+        return messages
+
+    def _patience_s(self, most: int) -> float:
+        """How long to wait for so many: not at all, unless they are known to be there."""
+        low_and_high = self._consumer.get_watermark_offsets(self._place, cached=True)
+        high = -1 if low_and_high is None else low_and_high[1]
+        end = high if self._end is None else min(self._end, high)
+        return FILLING_S if end - self._position >= most else 0.0
+
+    def _is_beyond(self, message: Any) -> bool:
+        return self._end is not None and message.offset() >= self._end
+
+    def _sorted_out(self, messages: list[Any]) -> list[Any]:
+        """The records among what the client gave: one at a time, for there is something else."""
+        kafka = load_confluent()
+        found: list[Any] = []
         for message in messages:
             told = message.error()
             if told is not None and told.code() != kafka.KafkaError._PARTITION_EOF:
                 self._fail(told)
-            if self._end is not None and message.offset() >= self._end:
-                self._position = self._end
+            if self._is_beyond(message):
+                self._position = self._end or 0
                 break
             if told is None:
                 found.append(message)
@@ -131,7 +159,6 @@ class PartitionReader(SplitReader):
             else:
                 # The end so far, behind any markers.
                 self._position = max(self._position, message.offset())
-        self._listen(bool(messages))
         return found
 
     def _listen(self, is_heard: bool) -> None:

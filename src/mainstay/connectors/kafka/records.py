@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from mainstay.connectors.formats.malformed import BadRecord, Malformed, settle
 from mainstay.connectors.formats.records import Decoded, Format
+from mainstay.connectors.kafka.client import load_confluent
 from mainstay.errors import GraphError, SchemaError
 from mainstay.schema.types import TIMESTAMP, check_names_differ
 
@@ -62,10 +63,11 @@ class Records:
 
     def rows_of(self, messages: Sequence[Any]) -> tuple[pa.RecordBatch, int]:
         """The rows of messages, and how many bad ones were left out."""
-        value = self.value.decode([message.value() for message in messages])
+        message = load_confluent().Message
+        value = self.value.decode(list(map(message.value, messages)))
         key = None
         if self.key is not None:
-            key = self.key.decode([message.key() for message in messages])
+            key = self.key.decode(list(map(message.key, messages)))
         bad = self._bad(messages, value, key)
         good = self._good(messages, value, key, bad)
         if not bad:

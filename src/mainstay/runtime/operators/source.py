@@ -232,7 +232,7 @@ class SourceOperator(Operator):
             if not begin and not reading.is_begun:
                 continue
             if reading.wants_poll(now):
-                self._start_poll(reading, max_rows)
+                self._start_poll(reading, max(max_rows, self._source.poll_rows or 0))
                 if reading.wants_poll(now):
                     return 0  # all of it had been emitted before a restore: go on at once
             if reading.rows is not None:
