@@ -32,6 +32,8 @@ from mainstay.state.freezing import NAN, Freeze, freezer
 
 PICKLED = "pickle"
 _LONG = pa.int64()
+_FEW = 32
+"""Values of a column up to which to freeze them costs less than to ask whether that is needed."""
 _PLAIN = (int, float, str, bytes, bool)
 
 
@@ -126,7 +128,7 @@ class ValueType:
         values = values_of(column)
         if self.ddl == PICKLED:
             return [None if value is None else _kept_pickled(value) for value in values]
-        if self.is_plain or _are_kept(column):
+        if self.is_plain or (len(column) > _FEW and _are_kept(column)):
             return values
         if _has_plain_rows(self.arrow):
             return [None if rows is None else tuple(rows) for rows in values]

@@ -15,8 +15,8 @@ from mainstay.state.backends.contract import Base, Frozen, PathOf, Restore, Work
 from mainstay.state.backends.over_tables import BackendOverTables
 
 SLICE_ROWS = 16384
-"""Rows applied between two chances for the loop to do something else. While a state is restored that
-is to hear messages: no rows are taken before all of it is applied."""
+"""Rows applied between two chances for the loop to do something else. While a state is restored
+that is to hear messages: no rows are taken before all of it is applied."""
 
 
 class CurrentBackend(BackendOverTables):

@@ -20,7 +20,7 @@ from mainstay.state.backends.heap.shards import in_shards
 from mainstay.state.backends.heap.tables import SLICE_ROWS, HeapTable, Parts
 from mainstay.state.info import StateInfo
 from mainstay.state.keyed import Access, AnyContext
-from mainstay.state.operations import DELETE, PUT
+from mainstay.state.operations import DELETE, PUT, columns_of
 from mainstay.state.stored_key import StoredKey
 
 FEWEST_ROWS = 64
@@ -227,7 +227,8 @@ class HeapValues(HeapTable):
     def changed_as(self, applied: Sequence[StateTable]) -> bool:
         """Make the next segment stand for everything, by the columns that all of it was just
         applied from; False where these say more than what is there."""
-        if any(each.drops or not _are_puts(each.table) for each in applied):
+        types = columns_of(self.info, self.stored.key).types
+        if any(each.drops or not _are_puts(each.table, types) for each in applied):
             return False
         self._closed = [part for each in applied for part in self._stored_parts(each.table)]
         return True
@@ -250,8 +251,9 @@ class HeapValues(HeapTable):
         return kept
 
 
-def _are_puts(rows: pa.Table) -> bool:
-    return bool(np.all(rows.column("op").to_numpy() == PUT))
+def _are_puts(rows: pa.Table, types: list[pa.DataType]) -> bool:
+    """Whether rows of these types put values, and do nothing else."""
+    return rows.schema.types == types and bool(np.all(rows.column("op").to_numpy() == PUT))
 
 
 class _Values:
