@@ -299,7 +299,7 @@ class KeyedSubtask:
         if restored.is_whole:
             self.chain = SegmentChain.restored(restored.chain)
         else:
-            self.backend.mark_all_changed()
+            self.backend.mark_all_changed(restored.tables)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from mainstay.errors import StateTypeError
 from mainstay.schema import format_type, row_class, to_type, values_of
@@ -31,6 +32,8 @@ from mainstay.state.freezing import NAN, Freeze, freezer
 
 PICKLED = "pickle"
 _LONG = pa.int64()
+_FEW = 32
+"""Values of a column up to which to freeze them costs less than to ask whether that is needed."""
 _PLAIN = (int, float, str, bytes, bool)
 
 
@@ -125,12 +128,22 @@ class ValueType:
         values = values_of(column)
         if self.ddl == PICKLED:
             return [None if value is None else _kept_pickled(value) for value in values]
-        if self.is_plain:
+        if self.is_plain or (len(column) > _FEW and _are_kept(column)):
             return values
         if _has_plain_rows(self.arrow):
             return [None if rows is None else tuple(rows) for rows in values]
         freeze = self.freeze
         return [None if value is None else freeze(value) for value in values]
+
+
+def _are_kept(column: pa.Array) -> bool:
+    """Whether values of a column are the kept ones, as they are: reals and flat structs without
+    any NaN, of which there is one that is kept."""
+    if pa.types.is_struct(column.type):
+        return all(map(_are_kept, column.flatten()))
+    if pa.types.is_floating(column.type):
+        return not pc.any(pc.is_nan(column)).as_py()
+    return not pa.types.is_nested(column.type)
 
 
 def _has_plain_rows(arrow: pa.DataType) -> bool:

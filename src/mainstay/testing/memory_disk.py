@@ -125,6 +125,9 @@ class MemoryDatabase:
         self._check_open()
         return [self._found.get(row_key) for row_key in row_keys]
 
+    def write_columns(self, row_keys: Sequence[bytes], cells: Sequence[bytes | None]) -> None:
+        self.write(zip(row_keys, cells, strict=True))
+
     def write(self, changes: Iterable[Change]) -> None:
         self._check_open()
         for row_key, value in changes:

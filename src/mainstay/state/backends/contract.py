@@ -252,8 +252,11 @@ class KeyedBackend(Protocol):
     def apply(self, rows: StateTable) -> Iterator[None]:
         """Apply stored rows in order, a slice at a time, without making them changes again."""
 
-    def mark_all_changed(self) -> None:
-        """Make the next segment stand for everything, so that it depends on no older file."""
+    def mark_all_changed(self, applied: Sequence[StateTable] = ()) -> None:
+        """Make the next segment stand for everything, so that it depends on no older file.
+
+        ``applied`` is what all of it was applied from, in order, where that is known.
+        """
 
     def entries(self, name: str) -> Iterator[tuple[Any, Any]]:
         """Every key of a state and what is kept for it, in no particular order.

@@ -14,8 +14,9 @@ from mainstay.snapshot.storage import Storage
 from mainstay.state.backends.contract import Base, Frozen, PathOf, Restore, Work
 from mainstay.state.backends.over_tables import BackendOverTables
 
-SLICE_ROWS = 2048
-"""Rows applied between two chances for the loop to do something else."""
+SLICE_ROWS = 16384
+"""Rows applied between two chances for the loop to do something else. While a state is restored
+that is to hear messages: no rows are taken before all of it is applied."""
 
 
 class CurrentBackend(BackendOverTables):
@@ -65,7 +66,7 @@ class CurrentBackend(BackendOverTables):
             table.apply(rows.table.slice(start, SLICE_ROWS))
             yield
 
-    def mark_all_changed(self) -> None:
+    def mark_all_changed(self, applied: Sequence[StateTable] = ()) -> None:
         for table in self.tables.values():
             table.mark_all_changed()
 

@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from mainstay.state.backends.cached.cells import FEW, LENGTH, as_bytes, cells_of
-from mainstay.state.backends.cached.rows import Groups, RowKeys
+from mainstay.state.backends.cached.rows import Groups, Order, RowKeys, sorted_keys
 from mainstay.state.grouping import is_word, words_of
 from mainstay.state.stored_key import StoredKey
 from mainstay.state.values import ValueType
@@ -57,6 +57,10 @@ class NamespacedRowKeys:
     def of_column(self, column: pa.Array, groups: Groups) -> list[bytes]:
         keys, namespaces = column.flatten()
         return _joined(self._keys.of_column(keys, groups), self._namespaces.encode(namespaces))
+
+    def in_order(self, column: pa.Array, groups: Groups) -> tuple[list[bytes], Order]:
+        """Row keys in the order in which they lie, and the row of each."""
+        return sorted_keys(self.of_column(column, groups))
 
     def range_of(self, key: Any) -> bytes:
         """What the rows of all namespaces of a key begin with."""

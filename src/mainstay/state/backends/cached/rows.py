@@ -26,7 +26,9 @@ from mainstay.state.stored_key import StoredKey
 PREFIX = struct.Struct(">HH")
 _WORD = (1 << 64) - 1
 _G, _A, _B = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
+_WORD_BYTES = 8
 Groups = npt.NDArray[np.integer[Any]]
+Order = npt.NDArray[np.integer[Any]]
 
 
 def group_bounds(first_group: int, last_group: int) -> tuple[bytes, bytes | None]:
@@ -47,6 +49,12 @@ def hash_of_whole(number: int) -> int:
     word = ((word ^ (word >> 30)) * _A) & _WORD
     word = ((word ^ (word >> 27)) * _B) & _WORD
     return word ^ (word >> 31)
+
+
+def sorted_keys(row_keys: Sequence[bytes]) -> tuple[list[bytes], Order]:
+    """Row keys in the order in which they lie, and where each of them was."""
+    order = sorted(range(len(row_keys)), key=row_keys.__getitem__)
+    return list(map(row_keys.__getitem__, order)), np.array(order, np.int64)
 
 
 class RowKeys:
@@ -94,6 +102,24 @@ class RowKeys:
         if self._is_map:
             keys = [LENGTH.pack(len(key)) + key for key in keys]
         return [head + key for head, key in zip(as_bytes(heads), keys, strict=True)]
+
+    def in_order(self, column: pa.Array, groups: Groups) -> tuple[list[bytes], Order]:
+        """The row keys of a column in the order in which they lie, and the row of each.
+
+        Those that are equal stay in the order of their rows.
+        """
+        cells = self._cells
+        is_one_by_one = column.null_count or self._is_map
+        if is_one_by_one or not isinstance(cells, FixedCells) or cells.width > _WORD_BYTES:
+            return sorted_keys(self.of_column(column, groups))
+        matrix = cells.matrix(column)
+        # As large numbers, of which the first byte counts most: as row keys are compared.
+        words = np.zeros((len(column), _WORD_BYTES), np.uint8)
+        words[:, : cells.width] = matrix
+        order = np.argsort(words.view(">u8").ravel().astype(np.uint64), kind="stable")
+        order = order[np.argsort(groups[order], kind="stable")]
+        ones = np.ones((len(column), 1), np.uint8)
+        return as_bytes(np.hstack([self._heads(groups[order]), ones, matrix[order]])), order
 
     def _heads(self, groups: Groups) -> npt.NDArray[np.uint8]:
         heads = np.empty((len(groups), PREFIX.size), np.uint8)

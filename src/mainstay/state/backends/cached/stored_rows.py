@@ -25,3 +25,6 @@ class WritableRows(StoredRows, Protocol):
 
     def write(self, changes: Iterable[Change]) -> None:
         """Put and remove rows, in order."""
+
+    def write_columns(self, row_keys: Sequence[bytes], cells: Sequence[bytes | None]) -> None:
+        """The same, of rows given as columns."""

@@ -36,6 +36,8 @@ from mainstay.state.values import PICKLED, ValueType
 SLICE_ROWS = 4096
 """Rows converted between two chances for the loop to do something else."""
 SCANNED_ROWS = 4096
+_MANY_KEYS = 512
+"""Keys from which on it pays to read them in order."""
 _UNKNOWN = object()
 CACHED = 0.5
 """The share of a table's memory that is for cached rows; the rest is for changes."""
@@ -232,6 +234,9 @@ class CachedTable:
 class CachedValues(CachedTable):
     """One kept value per key. A change is the new value, None where it was deleted."""
 
+    has_rows_beside = False
+    """Whether other rows of the database change with those of the state (see ``beside``)."""
+
     def __init__(
         self, info: StateInfo, stored: StoredKey, number: int, max_parallelism: int
     ) -> None:
@@ -253,8 +258,15 @@ class CachedValues(CachedTable):
     def _load_stored(self, keys: list[Any]) -> None:
         """Cache rows whose latest change, if there is any, is in the database."""
         cells: list[bytes | None] = [None] * len(keys)
-        if self.database is not None:
+        if self.database is not None and len(keys) < _MANY_KEYS:
             cells = self.database.get_many(self.rows.of(keys))
+        elif self.database is not None:
+            # In the order in which they lie: neighbours are found together.
+            column = self.key.to_array(keys)
+            groups = self.stored_key.groups(column, self.max_parallelism)
+            row_keys, order = self.rows.in_order(column, groups)
+            keys = list(map(keys.__getitem__, order.tolist()))
+            cells = self.database.get_many(row_keys)
         there = [cell for cell in cells if cell is not None]
         if len(there) < len(keys):
             self.live.update(dict.fromkeys(keys))

@@ -7,16 +7,17 @@ is written blindly.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from mainstay.snapshot.statefile import StateTable
 from mainstay.state.backends.cached.appending import put_whole
 from mainstay.state.backends.cached.lists import GENERATION, CachedLists
 from mainstay.state.backends.cached.maps import CachedMaps
-from mainstay.state.backends.cached.rows import prefix_end
+from mainstay.state.backends.cached.rows import Groups, prefix_end
 from mainstay.state.backends.cached.stored_rows import Change, WritableRows
 from mainstay.state.backends.cached.tables import CachedTable
 from mainstay.state.operations import APPEND, DELETE, ENTRY_PUT, PUT
@@ -31,40 +32,35 @@ def write_rows(database: WritableRows, table: Any, rows: StateTable, generation:
     for start in range(0, rows.table.num_rows, _SLICE_ROWS):
         part = rows.table.slice(start, _SLICE_ROWS).combine_chunks()
         groups = rows.groups[start : start + _SLICE_ROWS]
+        if not isinstance(table, CachedLists | CachedMaps):
+            _write_values(database, table, part, groups)
+            continue
         row_keys = table.rows.of_column(table.stored_key.column(part), groups)
         ops = part.column("op").to_pylist()
         if isinstance(table, CachedLists):
             _write_lists(database, table, row_keys, ops, part, generation)
-        elif isinstance(table, CachedMaps):
-            _write_maps(database, table, row_keys, ops, part)
         else:
-            _write_values(database, table, row_keys, ops, part)
+            _write_maps(database, table, row_keys, ops, part)
 
 
 def _column(rows: pa.Table, name: str) -> pa.Array:
     return rows.column(name).combine_chunks()
 
 
-def _write_values(
-    database: WritableRows,
-    table: Any,
-    row_keys: Sequence[bytes],
-    ops: Sequence[int],
-    rows: pa.Table,
-) -> None:
-    cells = table.cells.encode(_column(rows, "value"))
-    changes = {
-        row_key: cell if op == PUT else None
-        for row_key, op, cell in zip(row_keys, ops, cells, strict=True)
-    }
-    beside = table.beside(database, changes)
-    database.write(_in_order(changes))
-    database.write(_in_order(beside))
-
-
-def _in_order(changes: Mapping[bytes, bytes | None]) -> Iterator[Change]:
+def _write_values(database: WritableRows, table: Any, rows: pa.Table, groups: Groups) -> None:
     """By row key: what is written in order costs the database half as much."""
-    return ((row_key, changes[row_key]) for row_key in sorted(changes))
+    row_keys, order = table.rows.in_order(table.stored_key.column(rows), groups)
+    rows = rows.take(pa.array(order))
+    cells = table.cells.encode(_column(rows, "value"))
+    # Of several rows of a key the last one counts, and is the last one here as well.
+    gone = np.flatnonzero(rows.column("op").to_numpy() != PUT)
+    for row in gone.tolist():
+        cells[row] = None
+    beside = {}
+    if table.has_rows_beside:
+        beside = table.beside(database, dict(zip(row_keys, cells, strict=True)))
+    database.write_columns(row_keys, cells)
+    database.write(sorted(beside.items()))
 
 
 def _write_lists(

@@ -285,5 +285,5 @@ class ExternalBackend(BackendOverTables):
         self.tables[rows.name].forget()
         yield
 
-    def mark_all_changed(self) -> None:
+    def mark_all_changed(self, applied: Sequence[StateTable] = ()) -> None:
         """A base stands for everything already: see ``base``."""

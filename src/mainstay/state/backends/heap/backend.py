@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from mainstay.snapshot.statefile import StateTable
 from mainstay.state.backends.current import CurrentBackend
 from mainstay.state.backends.heap.collections import HeapLists, HeapMaps
 from mainstay.state.backends.heap.columns import HeapColumns
@@ -65,6 +66,12 @@ class HeapBackend(CurrentBackend):
             for info in map(stored_info, infos)
         }
         super().__init__(Tables(infos, key, max_parallelism, context, tables))
+
+    def mark_all_changed(self, applied: Sequence[StateTable] = ()) -> None:
+        for name, table in self.tables.items():
+            mine = [rows for rows in applied if rows.name == name]
+            if not (mine and isinstance(table, HeapValues) and table.changed_as(mine)):
+                table.mark_all_changed()
 
     def relieve(self) -> None:
         """Keep the active segment from growing in one piece."""

@@ -13,12 +13,14 @@ import numpy as np
 import pyarrow as pa
 
 from mainstay.schema.sizes import TooLargeError
+from mainstay.snapshot.statefile import StateTable
 from mainstay.state.backends.changes import DELETED, SLICE_BYTES, Changes, in_slices
 from mainstay.state.backends.heap.access import SHARDS, heap_access
+from mainstay.state.backends.heap.shards import in_shards
 from mainstay.state.backends.heap.tables import SLICE_ROWS, HeapTable, Parts
 from mainstay.state.info import StateInfo
 from mainstay.state.keyed import Access, AnyContext
-from mainstay.state.operations import DELETE, PUT
+from mainstay.state.operations import DELETE, PUT, columns_of
 from mainstay.state.stored_key import StoredKey
 
 FEWEST_ROWS = 64
@@ -29,6 +31,9 @@ MOST_COLUMN_ROWS = 1 << 20
 """Rows of an active segment that may be kept as columns."""
 MOST_COLUMN_BYTES = 1 << 27
 """And their bytes: columns hold every version that was written, changes by key only the last."""
+
+_PART_ROWS = 1 << 15
+"""Rows of a part of a segment that was restored."""
 
 _NONE = type(None)
 
@@ -195,11 +200,47 @@ class HeapValues(HeapTable):
 
         return in_slices(changes, rows, columns, self.info, self.key)
 
+    # ------------------------------------------------------------ restore
+
+    def apply(self, rows: pa.Table) -> None:
+        if bool(np.any(rows.column("op").to_numpy() != PUT)):
+            super().apply(rows)
+            return
+        # Before there are so many: to divide a large dictionary costs as much as to fill it.
+        self.relieve()
+        for batch in rows.to_batches():
+            part = pa.Table.from_batches([batch])
+            self._put_stored(self.stored.column(part), batch.column("value"))
+
+    def _put_stored(self, keys: pa.Array, values: pa.Array) -> None:
+        """Keep stored values: many of them into one dictionary after the other."""
+        value = self.info.value
+        if self.live_shards is None:
+            self.live.update(zip(self.key.from_array(keys), value.from_array(values), strict=True))
+            return
+        divided = in_shards(self.key, keys)
+        kept = value.from_array(values.take(divided.order))
+        for shard, first, after in divided.runs():
+            some = zip(divided.keys[first:after], kept[first:after], strict=True)
+            self.live_shards[shard].update(some)
+
+    def changed_as(self, applied: Sequence[StateTable]) -> bool:
+        """Make the next segment stand for everything, by the columns that all of it was just
+        applied from; False where these say more than what is there."""
+        types = columns_of(self.info, self.stored.key).types
+        if any(each.drops or not _are_puts(each.table, types) for each in applied):
+            return False
+        self._closed = [part for each in applied for part in self._stored_parts(each.table)]
+        return True
+
+    def _stored_parts(self, rows: pa.Table) -> Iterator[_Columns]:
+        most = max(1, min(_PART_ROWS, SLICE_BYTES * rows.num_rows // max(1, rows.nbytes)))
+        for batch in rows.to_batches(max_chunksize=most):
+            keys = self.stored.column(pa.Table.from_batches([batch]))
+            yield _Columns(keys, batch.column("value"))
+
     def apply_rows(self, keys: list[Any], ops: list[int], rows: pa.Table) -> None:
         values = self.info.value.from_array(rows.column("value"))
-        if self.live_shards is None and DELETE not in ops:
-            self.live.update(zip(keys, values, strict=True))
-            return
         for key, op, kept in zip(keys, ops, values, strict=True):
             if op == PUT:
                 self.home_of(key)[key] = kept
@@ -208,6 +249,11 @@ class HeapValues(HeapTable):
 
     def whole(self, kept: Any) -> Any:
         return kept
+
+
+def _are_puts(rows: pa.Table, types: list[pa.DataType]) -> bool:
+    """Whether rows of these types put values, and do nothing else."""
+    return rows.schema.types == types and bool(np.all(rows.column("op").to_numpy() == PUT))
 
 
 class _Values:

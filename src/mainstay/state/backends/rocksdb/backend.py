@@ -13,7 +13,7 @@ a checkpoint, which the database has no part in any more, goes on along with oth
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -307,7 +307,7 @@ class RocksBackend(BackendOverTables):
             rows = with_deletions(table, rows, pairs_among(table, row_keys, rows.drops))
         write_rows(database, table, rows, self.generations.last)
 
-    def mark_all_changed(self) -> None:
+    def mark_all_changed(self, applied: Sequence[StateTable] = ()) -> None:
         """A base stands for everything already: see ``base``."""
 
     def apply(self, rows: StateTable) -> Iterator[None]:

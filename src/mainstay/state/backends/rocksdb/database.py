@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 import weakref
+from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -106,6 +107,18 @@ class RocksDatabase:
         with self._in_use():
             self._write(changes)
 
+    def write_columns(self, row_keys: Sequence[bytes], cells: Sequence[bytes | None]) -> None:
+        if None in cells:
+            self.write(zip(row_keys, cells, strict=True))
+            return
+        with self._in_use():
+            for start in range(0, len(row_keys), _BATCH_ROWS):
+                some = slice(start, start + _BATCH_ROWS)
+                batch = self._library.WriteBatch(raw_mode=True)
+                # A loop in Python costs as much again as what it calls.
+                deque(map(batch.put, row_keys[some], cells[some]), maxlen=0)
+                self._db.write(batch, self._write_options)
+
     def _write(self, changes: Iterable[Change]) -> None:
         left = iter(changes)
         while some := list(islice(left, _BATCH_ROWS)):
@@ -182,6 +195,11 @@ def _options(library: Any, memory: SharedMemory) -> Any:
     table.set_pin_l0_filter_and_index_blocks_in_cache(True)
     table.set_data_block_index_type(library.DataBlockIndexType.binary_and_hash())
     table.set_bloom_filter(10, False)
+    # In parts, of which what is used stays in the cache: the filter of a whole file may be more
+    # than one of the cache's shards can hold, and would be read anew for each lookup.
+    table.set_index_type(library.BlockBasedIndexType.two_level_index_search())
+    table.set_partition_filters(True)
+    table.set_pin_top_level_index_and_filter(True)
     table.set_format_version(5)
     options = library.Options(raw_mode=True)
     options.create_if_missing(True)

@@ -21,6 +21,8 @@ INDEX_BYTES = 140
 class CachedTimers(CachedValues):
     """A time for each key, or something for each key and time."""
 
+    has_rows_beside = True
+
     def __init__(
         self,
         info: StateInfo,

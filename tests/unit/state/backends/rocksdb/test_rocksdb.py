@@ -22,14 +22,20 @@ from mainstay.runtime.operators.base import Operator
 from mainstay.runtime.spec import KeySpec, OperatorSpec
 from mainstay.runtime.worker.member import Member
 from mainstay.snapshot.memory_storage import MemoryStorage
+from mainstay.snapshot.statefile import StateTable
 from mainstay.state.backends.cached.cells import FEW, cells_of
 from mainstay.state.backends.cached.live import LiveRows
 from mainstay.state.backends.cached.rows import RowKeys, hash_of_whole
+from mainstay.state.backends.cached.tables import CachedValues
+from mainstay.state.backends.cached.writing import write_rows
 from mainstay.state.backends.rocksdb import memory as rocksdb_memory
 from mainstay.state.backends.rocksdb.database import RocksDatabase
 from mainstay.state.backends.rocksdb.settings import RocksSettings
 from mainstay.state.declaration import ValueState
+from mainstay.state.info import StateInfo
 from mainstay.state.keygroups import KeyGroupRange
+from mainstay.state.kinds import VALUE
+from mainstay.state.operations import DELETE, PUT, columns_of
 from mainstay.state.stored_key import StoredKey
 from mainstay.state.values import ValueType
 from tests.key_hashes import hash_keys
@@ -52,6 +58,50 @@ def test_a_few_row_keys_are_those_of_many(numbers: list[int], is_map: bool) -> N
     many = rows.of([*numbers, *range(FEW)])
     assert rows.of(numbers) == many[: len(numbers)]
     assert rows.keys(many) == [*numbers, *range(FEW)]
+
+
+@pytest.mark.parametrize(
+    ("ddl", "kept"),
+    [
+        ("long", st.integers(-(1 << 63), (1 << 63) - 1)),
+        ("short", st.integers(-(1 << 15), (1 << 15) - 1)),
+        ("boolean", st.booleans()),
+        ("double", st.floats(allow_nan=False)),
+        ("date", st.dates()),
+        ("decimal(20,2)", st.decimals(-10000, 10000, places=2)),
+        ("string", st.text(max_size=4)),
+        ("struct<a: long, b: string>", st.tuples(st.integers(0, 300), st.text(max_size=2))),
+    ],
+)
+@given(st.data())
+def test_row_keys_come_in_the_order_in_which_they_lie(ddl: str, kept: Any, data: Any) -> None:
+    stored = StoredKey.of(ValueType.of(ddl))
+    column = stored.key.to_array(stored.key.freeze_many(data.draw(st.lists(kept | st.none()))))
+    if column.null_count and data.draw(st.booleans()):
+        column = column.drop_null()
+    rows, groups = RowKeys(3, stored, 16, is_map=False), stored.groups(column, 16)
+    unsorted = rows.of_column(column, groups)
+    row_keys, order = rows.in_order(column, groups)
+    assert row_keys == sorted(unsorted)
+    # Of those that are equal the later row comes later.
+    assert order.tolist() == sorted(range(len(unsorted)), key=unsorted.__getitem__)
+
+
+def test_the_last_of_several_rows_of_a_key_is_what_a_database_has(tmp_path: Path) -> None:
+    database = RocksDatabase(
+        tmp_path / "database", rocksdb_memory.shared_memory(RocksSettings(32 << 20))
+    )
+    info = StateInfo("total", VALUE, ValueType.of("long"))
+    table = CachedValues(info, StoredKey.of(ValueType.of("long")), 0, 16)
+    said = [(1, PUT, 10), (2, PUT, 20), (1, DELETE, None), (3, PUT, 30), (2, PUT, 21), (1, PUT, 11)]
+    keys, ops, kept = zip(*[*said, (3, DELETE, None)], strict=True)
+    columns = [pa.array(keys), pa.array(ops, pa.int8()), pa.array(kept, pa.int64())]
+    rows = pa.table(columns, schema=columns_of(info, ValueType.of("long")))
+    groups = table.stored_key.groups(columns[0], 16)
+    write_rows(database, table, StateTable("total", rows, groups), 1)
+    table.database = database
+    assert [table.found(key) for key in (1, 2, 3)] == [11, 21, None]
+    database.close()
 
 
 def test_the_bytes_of_rows_do_not_change() -> None:
