@@ -7,13 +7,16 @@ import logging
 import os
 import re
 import signal
+import subprocess
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mainstay.drive.processes import ProcessLauncher
+from mainstay.drive.remote_worker import Bootstrap
 from mainstay.errors import JobFailedError, SparkSetupError, UserFunctionError
 from tests.drive.ledger import (
     PATIENCE_S,
@@ -105,6 +108,29 @@ def test_a_program_that_workers_cannot_load_ends_the_job_at_once(tmp_path: Path)
         job.wait(PATIENCE_S)
     assert isinstance(raised.value.original, SparkSetupError)
     assert len(job.attempts()) == 1
+
+
+class Elsewhere(ProcessLauncher):
+    """Its last process sees another folder under the name of the snapshot directory."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self._folder = folder
+
+    def _brief(self, process: subprocess.Popen[bytes], bootstrap: Bootstrap, number: int) -> None:
+        if number == WORKERS - 1:
+            bootstrap = replace(bootstrap, storage=str(self._folder))
+        super()._brief(process, bootstrap, number)
+
+
+def test_a_worker_that_sees_another_snapshot_directory_ends_a_first_start_at_once(
+    tmp_path: Path,
+) -> None:
+    job = LedgerJob(tmp_path).start(Elsewhere(tmp_path / "elsewhere"))
+    with pytest.raises(JobFailedError, match=r"elsewhere' is another one on host .* lacks log/0+"):
+        job.wait(PATIENCE_S)
+    assert len(job.attempts()) == 1
+    assert job.snapshots() == []
 
 
 @pytest.mark.parametrize(

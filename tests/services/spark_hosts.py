@@ -22,7 +22,8 @@ from tests.services.hosts import Hosts
 MASTER, DRIVER = "m", "d"
 PORT = 7077
 SLOTS_EACH = 2
-PATIENCE_S = 180.0
+PATIENCE_S = 600.0
+"""How long a process of Spark's may take to start on a machine that has other work."""
 
 
 class SparkHosts:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -32,6 +31,7 @@ from mainstay.api.overrides import PROCESSES, Given, current, overridden
 from mainstay.api.restoring import restore_options
 from mainstay.api.running import check_free, take
 from mainstay.api.source_stream import SourceStream
+from mainstay.api.spark_setting import EMBEDDED, checked_spark, is_embedded
 from mainstay.api.stream import Stream
 from mainstay.api.ui import Ui, opened, ui_of
 from mainstay.api.watermark import Watermark
@@ -51,12 +51,6 @@ from mainstay.runtime.own_states import SPLITS, TOLD
 from mainstay.runtime.spec import Forward, JobSpec
 
 Setting = TypeVar("Setting")
-
-
-EMBEDDED = "embedded"
-"""In the place of a Spark session: run the job in this process, without Spark."""
-CONNECT = "sc://"
-"""Begins the address of a Spark Connect server, in the place of a session."""
 
 
 @with_settings
@@ -85,7 +79,7 @@ class Environment:
     ) -> None:
         given = overridden(Given(spark, parallelism, snapshots, restore, ui))
         spark, parallelism, snapshots, restore, ui = given
-        self.spark = spark if spark is PROCESSES else _checked_spark(spark)
+        self.spark = spark if spark is PROCESSES else checked_spark(spark)
         self.coordinator_host = checked_host(coordinator_host)
         self.parallelism = whole_number(parallelism, "parallelism")
         self.max_parallelism = whole_number(max_parallelism, "max_parallelism")
@@ -131,7 +125,7 @@ class Environment:
 
     def _restart(self) -> Restart:
         """Where somebody sits in front of a job, an error is to be seen and not tried again."""
-        return Restart(max_failures=0) if _is_embedded(self.spark) else Restart()
+        return Restart(max_failures=0) if is_embedded(self.spark) else Restart()
 
     def source(
         self,
@@ -207,7 +201,7 @@ class Environment:
         A job that goes on with another query under the same uid is refused, because it would mix
         the rows of both; ``allow_changed_query`` allows it.
         """
-        if self.spark is PROCESSES or _is_embedded(self.spark):
+        if self.spark is PROCESSES or is_embedded(self.spark):
             raise GraphError(
                 f"from_dataframe(uid={uid!r}) needs Spark, and this job runs without: leave out "
                 f"spark={EMBEDDED!r}, or read from one of mainstay.connectors."
@@ -315,7 +309,7 @@ class Environment:
             from mainstay.drive.processes import start_in_processes
 
             return start_in_processes(name, spec, **settings)
-        if not _is_embedded(self.spark):
+        if not is_embedded(self.spark):
             further = {
                 **settings,
                 "ingests": self._ingests,
@@ -379,26 +373,6 @@ def _schema_of(source: Source, where: str) -> Any:
         return getattr(source, "schema", None)
     except GraphError as error:
         raise GraphError(f"{where}: {error}") from error
-
-
-def _is_embedded(spark: Any) -> bool:
-    return isinstance(spark, str) and spark == EMBEDDED
-
-
-def _checked_spark(spark: Any) -> Any:
-    """A session has more to it than this, but nothing else has this; ``start`` checks the rest."""
-    if spark is None or _is_embedded(spark):
-        return spark
-    if not isinstance(spark, str) and hasattr(spark, "createDataFrame"):
-        return spark
-    if isinstance(spark, str) and spark.startswith(CONNECT):
-        return spark
-    near = isinstance(spark, str) and get_close_matches(spark.lower(), [EMBEDDED], cutoff=0.5)
-    hint = f" Did you mean spark={EMBEDDED!r}?" if near else ""
-    raise GraphError(
-        f"spark={spark!r} must be {EMBEDDED!r}, a SparkSession, the address of a Spark Connect "
-        f"server such as 'sc://host:15002', or None, for a local session of the job's own.{hint}"
-    )
 
 
 def _expected(value: Any, cls: type[Setting], name: str, example: str) -> Setting | None:

@@ -12,8 +12,9 @@ from typing import Any, TextIO
 
 import pyarrow as pa
 
-from mainstay.api.environment import EMBEDDED, Environment
+from mainstay.api.environment import Environment
 from mainstay.api.options import Restart, Snapshots
+from mainstay.api.spark_setting import EMBEDDED
 from mainstay.connectors.files.committed import read_committed
 from mainstay.connectors.files.parquet_sink import ParquetSink
 from mainstay.connectors.memory import Memory, Rows

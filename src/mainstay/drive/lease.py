@@ -56,7 +56,11 @@ class Lease(threading.Thread):
         process: int,
         progress: Progress,
         lease_s: float = LEASE_S,
+        *,
+        is_greeting: bool = False,
     ) -> None:
+        """``is_greeting``: until the hub was heard of once, the process itself sees to it that it
+        does not wait in vain, and can say what that means."""
         super().__init__(name="mainstay-lease", daemon=True)
         self._address = hub_address
         self._keys = keys
@@ -64,6 +68,7 @@ class Lease(threading.Thread):
         self._process = process
         self._progress = progress
         self._lease_s = lease_s
+        self._heard: float | None = None if is_greeting else time.monotonic()
         self._is_over = threading.Event()
 
     def run(self) -> None:
@@ -79,7 +84,6 @@ class Lease(threading.Thread):
             socket.routing_id = identity(b"h", self._attempt, self._process)
             present(socket, self._keys.worker, self._keys.hub_public)
             reach(socket, self._address)
-            heard = time.monotonic()
             while not self._is_over.wait(min(_MOST_BEAT_S, self._lease_s / 4)):
                 # A socket whose key was refused takes nothing: what is not sent is not heard.
                 with contextlib.suppress(zmq.Again):
@@ -87,9 +91,21 @@ class Lease(threading.Thread):
                 while socket.poll(0):
                     if not is_beat(socket.recv_multipart()):
                         leave(f"attempt {self._attempt} is over", is_told=True)
-                    heard = time.monotonic()
-                if time.monotonic() - heard > self._lease_s:
+                    self._heard = time.monotonic()
+                if self._is_silent():
                     leave(f"the coordinator was not heard of for {self._lease_s} s")
+
+    def _is_silent(self) -> bool:
+        return self._heard is not None and time.monotonic() - self._heard > self._lease_s
+
+    @property
+    def has_begun(self) -> bool:
+        return self._heard is not None
+
+    def begin(self) -> None:
+        """The process was greeted: from now on it must go on hearing of the hub."""
+        if self._heard is None:
+            self._heard = time.monotonic()
 
     def stop(self) -> None:
         self._is_over.set()

@@ -40,9 +40,11 @@ from mainstay.runtime.messages import Attempt, ChannelId, Release, Released, Wor
 from mainstay.runtime.ports import COORDINATOR, Ports
 from mainstay.runtime.worker.worker import Worker
 from mainstay.snapshot.copied_storage import metered
+from mainstay.snapshot.landmark import require_landmark
 from mainstay.snapshot.local_copies import CopySettings, LocalCopies, open_copies
 from mainstay.snapshot.manifest import FileRef
 from mainstay.snapshot.object_storage import open_storage
+from mainstay.snapshot.storage import Storage, is_remote
 from mainstay.tracebacks import (
     CARRIED,
     carried_traceback,
@@ -121,7 +123,7 @@ class RemoteWorker:
             closing.enter_context(listening(self._lines.add, to_all=True, is_printed=is_printed))
             lease = self._start_lease(closing)
             try:
-                self._work(context, closing)
+                self._work(context, closing, lease)
             except BaseException as raised:
                 error = reportable(raised)
                 # From here on the end of the attempt is no news, and must not cut this short.
@@ -155,16 +157,19 @@ class RemoteWorker:
             self._process,
             self._progress,
             bootstrap.lease_s,
+            is_greeting=True,
         )
         lease.start()
         closing.callback(lease.stop)
         return lease
 
-    def _work(self, context: zmq.Context[zmq.Socket[bytes]], closing: contextlib.ExitStack) -> None:
+    def _work(
+        self, context: zmq.Context[zmq.Socket[bytes]], closing: contextlib.ExitStack, lease: Lease
+    ) -> None:
         self._links = Links(context, self._host, place(), self._bootstrap.keys)
         closing.callback(self._links.close)
         copies = self._open_copies()
-        welcome = self._greet(self._held_bytes(copies))
+        welcome = self._greet(self._held_bytes(copies), lease)
         self._number = self._lines.worker = welcome.worker
         self._links.connect(welcome.worker, welcome.peers, START_S)
         self._wakeup = Wakeup()
@@ -195,7 +200,9 @@ class RemoteWorker:
                 "Connect with session.addArtifacts(path, pyfile=True) before the job starts."
             ) from error
 
-    def _greet(self, held_bytes: tuple[int, ...]) -> Welcome:
+    def _greet(self, held_bytes: tuple[int, ...], lease: Lease) -> Welcome:
+        """Introduce this process, and wait until all have come in. It is the coordinator who knows
+        which are missing, and gives them up."""
         self._tell(
             Hello(
                 self._attempt,
@@ -209,16 +216,17 @@ class RemoteWorker:
         )
         while True:
             message = self._await_word(START_S)
-            if message is None:
+            if message is None and not lease.has_begun:
                 raise LinkError(
-                    f"process {self._process} got no answer from the coordinator at "
-                    f"{self._bootstrap.hub_address} within {START_S} s. Executors must be able to "
-                    "open connections to the driver; Environment(coordinator_host=...) says under "
-                    "which name or address they reach it."
+                    f"process {self._process} on {self._host} got no answer from the coordinator "
+                    f"at {self._bootstrap.hub_address} within {START_S} s. Executors must be able "
+                    "to open connections to the driver; Environment(coordinator_host=...) says "
+                    "under which name or address they reach it."
                 )
             if isinstance(message, Die):
                 leave(f"attempt {self._attempt} is over", is_told=True)
             if isinstance(message, Welcome):
+                lease.begin()
                 return message
 
     def _await_word(self, timeout_s: float) -> Any:
@@ -246,7 +254,7 @@ class RemoteWorker:
     ) -> None:
         self._schemas = _schemas(deployment, self._number)
         background = ThreadBackground(pool, self._reports, self._wakeup)
-        storage = metered(open_storage(self._bootstrap.storage), copies)
+        storage = metered(self._open_storage(deployment), copies)
         calls = ThreadCalls(background)
         ports = Ports(
             SystemClock(),
@@ -272,6 +280,13 @@ class RemoteWorker:
             self._lines.send_if_due(ports.clock.monotonic())
             has_more = not worker.released and (worker.step(self._hear_hub) or has_news)
         self._is_released = True
+
+    def _open_storage(self, deployment: Deployment) -> Storage:
+        place, landmark = self._bootstrap.storage, deployment.landmark
+        storage = open_storage(place)
+        if landmark is not None and not is_remote(place):
+            require_landmark(storage, landmark, place, self._host)
+        return storage
 
     def _patience_ms(self, worker: Worker, ports: Ports) -> int:
         due = worker.deadline()

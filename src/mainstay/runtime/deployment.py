@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from mainstay.runtime.messages import Attempt
 from mainstay.runtime.spec import JobSpec, Partitioning, Tuning
 from mainstay.runtime.upgrading import StoredAs
+from mainstay.snapshot.landmark import Landmark
 from mainstay.snapshot.manifest import OperatorUnits, SegmentRef
 from mainstay.snapshot.since import NOTHING_YET, Since
 
@@ -65,3 +66,5 @@ class Deployment:
     """How many complete epochs are kept."""
     is_held: bool = False
     """Whether sources read nothing: the job is about to halt with what it starts from."""
+    landmark: Landmark | None = None
+    """By which workers know the snapshot directory."""

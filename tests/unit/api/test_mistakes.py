@@ -195,6 +195,14 @@ def test_a_misspelt_embedded_is_refused_with_what_was_meant(typo: str) -> None:
     assert "Did you mean spark='embedded'?" in str(caught.value)
 
 
+@pytest.mark.parametrize("master", ["spark://host:7077", "local[2]", "yarn", "k8s://host"])
+def test_a_master_in_place_of_a_session_is_refused_with_where_it_belongs(master: str) -> None:
+    with pytest.raises(GraphError, match="This is a master") as caught:
+        ms.Environment(spark=master)
+    assert f"mainstay run PROGRAM.py --master {master}," in str(caught.value)
+    assert f"spark=SparkSession.builder.master({master!r}).getOrCreate()" in str(caught.value)
+
+
 @pytest.mark.parametrize("value", ["local[2]", 4, object()])
 def test_what_is_no_session_is_refused_before_anything_is_started(value: object) -> None:
     with pytest.raises(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import cloudpickle
@@ -17,7 +19,7 @@ from mainstay.drive.remote_worker import Bootstrap
 from mainstay.transport.hub import Heartbeat, Hello, Hub
 
 LEASE_S = 1.0
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 # Busy in Python from beginning to end, as a worker in the middle of a long function is.
 _LEASED = """
@@ -38,7 +40,29 @@ from mainstay.drive.remote_worker import RemoteWorker
 RemoteWorker(cloudpickle.loads(sys.stdin.buffer.read()), 0, "127.0.0.1").run()
 """
 
-Run = Callable[[str], "subprocess.Popen[bytes]"]
+_HASTY = """
+import sys, cloudpickle
+sys.path[:0] = {path!r}
+from mainstay.drive import remote_worker
+remote_worker.START_S = 0.2
+bootstrap = cloudpickle.loads(sys.stdin.buffer.read())
+remote_worker.RemoteWorker(bootstrap, 0, "127.0.0.1").run()
+"""
+_HEARD = """
+import time
+from mainstay.drive.lease import Lease
+begin = Lease.start
+
+def start(lease):
+    begin(lease)
+    while not lease.has_begun:
+        time.sleep(0.01)
+
+Lease.start = start
+"""
+"""Has the greeting begin when the hub was heard of."""
+
+Run = Callable[..., "subprocess.Popen[bytes]"]
 
 
 @pytest.fixture
@@ -50,17 +74,17 @@ def hub() -> Iterator[Hub]:
 
 @pytest.fixture
 def run(hub: Hub) -> Iterator[Run]:
-    """Starts a program with the bootstrap of attempt 1 on its standard input."""
+    """Starts a program with the bootstrap of attempt 1 on its standard input, changed as asked."""
     started: list[subprocess.Popen[bytes]] = []
     bootstrap = Bootstrap(1, hub.address, hub.admit(1), "nowhere", LEASE_S)
 
-    def start(program: str) -> subprocess.Popen[bytes]:
+    def start(program: str, **changes: Any) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-c", program.format(path=[p for p in sys.path if p])]
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
         started.append(process)
         assert process.stdin is not None
         with process.stdin:
-            process.stdin.write(cloudpickle.dumps(bootstrap))
+            process.stdin.write(cloudpickle.dumps(replace(bootstrap, **changes)))
         return process
 
     yield start
@@ -143,6 +167,29 @@ def test_a_worker_that_waits_for_its_welcome_exits_when_the_hub_disappears(
         hub.socket.poll(PATIENCE_S * 1000)
     hub.close()
     assert ended(process)[0] == EXIT_CODE
+
+
+def test_a_worker_that_waits_for_others_waits_for_as_long_as_the_coordinator_is_there(
+    hub: Hub, run: Run
+) -> None:
+    process = run(_HASTY.replace("bootstrap =", f"{_HEARD}bootstrap ="))
+    hear(hub, Hello)
+    began = time.monotonic()
+    while time.monotonic() - began < 2 * LEASE_S:
+        hear(hub, Heartbeat)
+    assert process.poll() is None
+    # Without a word from then on it ends as any other.
+    assert ended(process)[0] == EXIT_CODE
+
+
+def test_a_worker_that_no_coordinator_answers_says_where_it_looked_and_what_to_do(run: Run) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        address = f"tcp://127.0.0.1:{mute.getsockname()[1]}"
+        process = run(_HASTY, hub_address=address)
+        code, said = ended(process)
+    assert code == 1
+    assert f"process 0 on 127.0.0.1 got no answer from the coordinator at {address} within" in said
+    assert "Environment(coordinator_host=...)" in said
 
 
 def test_a_worker_of_an_attempt_that_is_over_exits_at_once(hub: Hub, run: Run) -> None:

@@ -19,6 +19,7 @@ from mainstay.runtime.options import SnapshotOptions
 from mainstay.runtime.ports import Ports
 from mainstay.snapshot.commitlog import ClaimOutcome, claim_slot
 from mainstay.snapshot.history import History, Record
+from mainstay.snapshot.landmark import Landmark
 
 ASK_AGAIN_S = 0.2
 
@@ -53,6 +54,12 @@ class Claims:
     @history.setter
     def history(self, history: History) -> None:
         self._history = history.kept(self._retain)
+
+    @property
+    def landmark(self) -> Landmark | None:
+        """The newest slot that this leader has won, by which others know the log."""
+        facts = self._history.facts
+        return None if facts.last_claim is None else Landmark(facts.next_slot - 1, facts.last_claim)
 
     @property
     def is_settled(self) -> bool:

@@ -95,6 +95,7 @@ class Execution:
             start.since,
             options.snapshots.retain,
             is_held,
+            self._claims.landmark,
         )
         self._cluster.launch(deployment)
 

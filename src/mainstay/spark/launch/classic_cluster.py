@@ -15,16 +15,19 @@ from mainstay.spark.launch.package import packed
 from mainstay.spark.launch.reservations import groups_of, promised, since_release
 from mainstay.spark.launch.scouts import send_scouts
 from mainstay.spark.launch.settings import require_settings
-from mainstay.spark.launch.slots import Slots, require_more_slots, require_slots
+from mainstay.spark.launch.slots import (
+    ASKED_S,
+    GATHERING_S,
+    Slots,
+    require_more_slots,
+    require_slots,
+)
 from mainstay.spark.launch.tasks import Main, run_tasks, run_together
 from mainstay.spark.launch.workers_python import check_same_python
 from mainstay.transport.address import LOOPBACK
 
 LINGERING_S = 10.0
 """How long the tasks of an ended job may keep its slots."""
-GATHERING_S, ASKED_S = 30.0, 120.0
-"""How long after the start of an application executors may still be starting, and how long those
-that were asked for by their number."""
 
 DRIVER = "driver"
 """The id of the driver in Spark's list of executors."""
@@ -45,6 +48,10 @@ class ClassicCluster:
         self._is_told = coordinator_host is not None
         driver = self._context.getConf().get("spark.driver.host")
         self.host: str = coordinator_host or (LOOPBACK if self.is_local else driver)
+
+    @property
+    def workers_python(self) -> str | None:
+        return str(self._context.pythonExec)
 
     def setting(self, name: str, default: str | None = None) -> str | None:
         # Those of SQL can be set after the start of the application, so the session knows.

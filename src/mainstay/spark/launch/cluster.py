@@ -31,6 +31,10 @@ class Cluster(Protocol):
     def host(self) -> str:
         """The address under which tasks reach this process."""
 
+    @property
+    def workers_python(self) -> str | None:
+        """The command by which tasks start Python; None where it is the server's."""
+
     def setting(self, name: str, default: str | None = None) -> str | None:
         """A setting of Spark, as it holds for tasks of this session."""
 

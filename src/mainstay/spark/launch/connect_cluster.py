@@ -32,6 +32,7 @@ class ConnectCluster:
     """Asks the server, by what every client of it may ask."""
 
     is_local = False
+    workers_python = None
 
     def __init__(self, session: Any, coordinator_host: str | None = None) -> None:
         self.session = session

@@ -43,6 +43,10 @@ class Territory(Protocol):
     @property
     def host(self) -> str: ...
 
+    @property
+    def workers_python(self) -> str | None:
+        """The command by which tasks start Python; None where this process does not know it."""
+
     def run(
         self, main: Main, tasks: int, columns: str, tag: str, description: str
     ) -> list[Any]: ...
@@ -160,7 +164,7 @@ class _Expedition:
             return
         if self.failure is not None and not _is_cancelled(self.failure):
             raise SparkSetupError(
-                f"Spark cannot run Python tasks of this job: {_reason(self.failure)}"
+                f"Spark cannot run Python tasks of this job: {self._reason(self.failure)}"
             ) from self.failure
         raise SlotsError(self._too_few())
 
@@ -188,6 +192,17 @@ class _Expedition:
             "to it; or run this program where they can reach it, such as beside Spark's driver."
         )
 
+    def _reason(self, failure: Exception) -> str:
+        text = summary(str(failure)) or type(failure).__name__
+        if "No module named" not in text:
+            return text
+        python = self.cluster.workers_python
+        which = "" if python is None else f", which is {python!r} on the executors,"
+        return (
+            f"{text}. The workers' Python{which} lacks it. Set PYSPARK_PYTHON to one that has what "
+            "mainstay needs, where Spark's driver is started: for Spark Connect that is the server."
+        )
+
     def _too_few(self) -> str:
         if not self.met:
             return (
@@ -203,16 +218,6 @@ class _Expedition:
             "parallelism, end other jobs, or add executors or cores. There may be more slots than "
             "were seen, where Python is slow to start: then start the job again."
         )
-
-
-def _reason(failure: Exception) -> str:
-    text = summary(str(failure)) or type(failure).__name__
-    if "No module named" not in text:
-        return text
-    return (
-        f"{text}. The workers' Python lacks it. Set PYSPARK_PYTHON to one that has what mainstay "
-        "needs, where Spark's driver is started: for Spark Connect that is the server."
-    )
 
 
 def _is_cancelled(error: Exception) -> bool:

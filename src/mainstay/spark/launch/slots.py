@@ -13,6 +13,14 @@ from mainstay.errors import SlotsError
 from mainstay.spelling import counted
 
 LOOK_S = 0.1
+GATHERING_S, ASKED_S = 30.0, 120.0
+"""How long after the start of an application executors may still be starting, and how long those
+that were asked for by their number."""
+_OF_EXECUTORS = (
+    f" Executors may still be starting; {GATHERING_S:.0f} s from the start of the application they "
+    "are waited for. Start the job again when they are there, or set spark.executor.instances to "
+    f"their number: then it is {ASKED_S:.0f} s."
+)
 
 
 class Slots(NamedTuple):
@@ -38,7 +46,6 @@ def require_slots(
     ended: Spark ends the tasks of a job that was killed or cancelled seconds after the job itself.
     ``may_grow`` says whether executors may come at any time, as they do on a cluster.
     """
-    began = time.monotonic()
     needed = workers + more_slots
     total, free = look()
     while free < needed and (is_gathering() if total < needed else is_lingering()):
@@ -51,16 +58,8 @@ def require_slots(
             f"{'is' if free == 1 else 'are'} free. Lower the parallelism, "
             "end other jobs, add executors or cores, or set spark.task.cpus below 1 "
             "(Spark 4.3 and newer)."
-            f"{_of_executors(time.monotonic() - began) if may_grow and total < needed else ''}"
+            f"{_OF_EXECUTORS if may_grow and total < needed else ''}"
         )
-
-
-def _of_executors(waited_s: float) -> str:
-    return (
-        f" Executors may still be starting, for which {waited_s:.0f} s were waited: start the job "
-        "again when they are there, or set spark.executor.instances to their number, for which a "
-        "start waits longer."
-    )
 
 
 def require_more_slots(free: int, workers: int, running: int) -> None:

@@ -25,6 +25,8 @@ WAY = "the address that the test has chosen"
 class Territory:
     """So many threads for tasks. What is cancelled while it waits for one never begins."""
 
+    workers_python: str | None = None
+
     def __init__(
         self,
         slots: int,
@@ -165,6 +167,22 @@ def test_another_python_is_refused_with_both_versions_and_its_place() -> None:
     own = ".".join(map(str, sys.version_info[:2]))
     assert f"this is Python {own} and the workers' Python, {sys.executable} on" in message
     assert "is 3.5" in message
+
+
+@pytest.mark.parametrize(
+    ("python", "shown"), [("python3", ", which is 'python3' on the executors,"), (None, "")]
+)
+def test_a_python_that_cannot_run_a_task_at_all_is_named_where_it_is_known(
+    python: str | None, shown: str
+) -> None:
+    class Bare(Territory):
+        workers_python = python
+
+        def run(self, *arguments: Any) -> list[Any]:
+            raise RuntimeError("ModuleNotFoundError: No module named 'pyarrow'")
+
+    message = refusal(Bare(slots=1))
+    assert f"No module named 'pyarrow'. The workers' Python{shown} lacks it. Set" in message
 
 
 def test_what_a_python_lacks_is_named() -> None:

@@ -188,7 +188,7 @@ def test_executors_of_a_young_application_are_waited_for(
         assert "has 0, of which 0 are free" in refusal(session)
 
 
-def test_a_lack_of_slots_on_a_cluster_says_that_executors_may_still_come_and_what_was_waited(
+def test_a_lack_of_slots_on_a_cluster_says_that_executors_may_still_come_and_what_is_waited(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(classic_cluster, "GATHERING_S", 1.0)
@@ -196,8 +196,8 @@ def test_a_lack_of_slots_on_a_cluster_says_that_executors_may_still_come_and_wha
     late = FakeSession("yarn", known, total=1, running=(0, 0), started=time.time())
     message = refusal(late)
     assert "has 1, of which 1 is free" in message
-    assert "Executors may still be starting, for which 1 s were waited" in message
-    assert "set spark.executor.instances" in message
+    assert "Executors may still be starting; 30 s from the start of the application they" in message
+    assert "set spark.executor.instances to their number: then it is 120 s" in message
     busy = FakeSession("yarn", known, total=4, running=(0, 3), started=time.time())
     assert "may still be starting" not in refusal(busy)
     assert "may still be starting" not in refusal(FakeSession(total=1))
