@@ -16,7 +16,7 @@ from tests.graphs.operators import Step
 from tests.graphs.playing import Played, check_played, check_states_played, scenario_of, sizes_of
 from tests.simulation.scenarios import Scenario, database_of, external_of, versioned_of
 
-MODES = ("exactly_once", "unaligned")
+MODES = ("exactly_once", "unaligned", "unaligned")
 
 
 def check_moving_seed(seed: int) -> None:
@@ -42,7 +42,7 @@ def check_moving_graph(steps: Sequence[Step], seed: int) -> None:
 
 
 def stages_of(seed: int) -> list[Scenario]:
-    """What happens at each place. The job is stopped at all but the last."""
+    """What happens at each place. The job is stopped or cancelled at all but the last."""
     random = Random(f"moves-{seed}")
     external = random.choice([external_of, versioned_of])(seed)
     backends = [HeapSettings(), database_of(seed), external]
@@ -50,7 +50,7 @@ def stages_of(seed: int) -> list[Scenario]:
     for number in range(random.choice([2, 2, 3, 4])):
         scenario = _at(random, seed, number)
         stages.append(replace(scenario, backends=(random.choice(backends),)))
-    last = replace(stages[-1].settings, stop_at_step=None)
+    last = replace(stages[-1].settings, stop_at_step=None, stop_after_epochs=None)
     return [*stages[:-1], replace(stages[-1], settings=last)]
 
 
@@ -64,15 +64,26 @@ def _at(random: Random, seed: int, number: int) -> Scenario:
         # A database that is full holds rows back, and a target that fails at each epoch ends none.
         timeout_s=max(found.snapshots.timeout_s, 2.0),
     )
+    # Ordinary epochs hold more rows in line than the last of a stop.
+    is_cancelled = random.random() < 0.5
     settings = replace(
         found.settings,
         savepoints=random.choice([0, 1]),
-        stop_at_step=random.choice([30, 100, 200, 400]),
-        stop_with_savepoint=random.random() < 0.4,
+        terms=random.choice([0, 0, 1, 2]),
+        stop_at_step=None if is_cancelled else random.choice([20, 40, 80, 160]),
+        stop_after_epochs=random.choice([1, 1, 2, 3]) if is_cancelled else None,
+        stop_with_savepoint=random.random() < 0.25,
+    )
+    # Rows stand in line, so that epochs hold some of them.
+    tuning = replace(
+        found.tuning,
+        window_bytes=random.choice([1, 200, 200, 2000]),
+        max_chain=random.choice([1, 1, 3, 8]),
     )
     return replace(
         found,
         mode=random.choice(MODES),
+        tuning=tuning,
         snapshots=snapshots,
         settings=settings,
         max_parallelism=first.max_parallelism,
@@ -103,7 +114,7 @@ class Moving(Played):
         if simulation.coordinator.status is not Status.STOPPED:
             return
         origin = simulation.requests.last_stop
-        if origin is None and random.random() < 0.3:
+        if origin is None and random.random() < 0.5:
             origin = f"{self.lineage}-snapshots"
             self.places[origin] = self.storage
         if origin is not None and random.random() < 0.8:
