@@ -212,7 +212,7 @@ class OpenBackend:
         restored: RestoredState | None = None,
         migrate_key: Callable[[Any], Any] | None = None,
     ) -> BackendUnderTest:
-        lineage = self._lineage(restored)
+        lineage = self._lineage(restored.chain if restored else ())
         infos = tuple(replace(state.info(), name=name) for name, state in states.items())
         key_spec = KeySpec((0,), ValueType.of(key), ("key",), migrate=migrate_key)
         spec = OperatorSpec("totals", "totals", _Nothing(), infos, key_spec)
@@ -227,12 +227,11 @@ class OpenBackend:
         # Epochs count on over attempts.
         return BackendUnderTest(member, member.keyed, self.storage, 100 * self.attempt)
 
-    def _lineage(self, restored: RestoredState | None) -> str:
+    def _lineage(self, chain: Sequence[SegmentRef]) -> str:
         """That of the attempt that wrote what is restored; attempts are in the names of files."""
-        writers = (
-            re.findall(r"\ba(\d+)-", " ".join(ref.id for ref in restored.chain)) if restored else []
-        )
-        known = [self.lineages[int(each)] for each in writers if int(each) in self.lineages]
+        names = " ".join(ref.id for ref in chain)
+        writers = [int(each) for each in re.findall(r"\ba(\d+)-", names)]
+        known = [self.lineages[each] for each in writers if each in self.lineages]
         return self.lineages.setdefault(self.attempt, known[0] if known else f"job-{self.attempt}")
 
     def all(
@@ -271,6 +270,7 @@ class OpenBackend:
         refs = [ref for subtask in epoch for ref in subtask.chain]
         opened = []
         self.attempt += 1
+        self._lineage(refs)  # of all, because the key-groups of a subtask may be without state
         for subtask in range(parallelism):
             groups = range_of(subtask, parallelism, MAX_PARALLELISM)
             clipped = (ref.clipped(groups.first, groups.last) for ref in refs)

@@ -7,9 +7,11 @@ import os
 import pytest
 
 from tests.graphs.misuse import check_misuse
+from tests.simulation.shares import beginning
 
 SUITE = 60
 SEARCHED = int(os.environ.get("MAINSTAY_SEEDS", "1000"))
+FIRST = beginning(SUITE)
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
@@ -20,7 +22,7 @@ def test_misuse_is_refused_with_an_error_of_mainstay() -> None:
 
 @pytest.mark.soak
 @pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize("first", range(SUITE, SUITE + SEARCHED, 100))
+@pytest.mark.parametrize("first", range(FIRST, FIRST + SEARCHED, 100))
 def test_much_misuse_is_refused_with_an_error_of_mainstay(first: int) -> None:
     for seed in range(first, first + 100):
         check_misuse(seed)

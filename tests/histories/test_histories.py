@@ -8,11 +8,14 @@ import os
 import pytest
 
 from tests.histories.defects import DEFECTS, HISTORIES
-from tests.histories.histories import check_seed, play
+from tests.histories.histories import History, Step, check_seed, play
+from tests.histories.programs import Declared
 from tests.simulation import noticing
+from tests.simulation.shares import beginning
 
 SUITE, CHUNK = 120, 40
 SEARCHED = 10 * int(os.environ.get("MAINSTAY_SEEDS", "1000"))
+FIRST = beginning(SUITE)
 
 
 @pytest.mark.parametrize("first", range(0, SUITE, CHUNK))
@@ -22,7 +25,7 @@ def test_backends_hold_what_dictionaries_hold_over_random_histories(first: int) 
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("first", range(SUITE, SUITE + SEARCHED, 500))
+@pytest.mark.parametrize("first", range(FIRST, FIRST + SEARCHED, 500))
 def test_backends_hold_what_dictionaries_hold_over_many_histories(first: int) -> None:
     for seed in range(first, first + 500):
         check_seed(seed)
@@ -44,3 +47,14 @@ def test_a_planted_defect_is_noticed(defect: str) -> None:
 
     with DEFECTS[defect]():
         assert noticing.is_noticed(check, 400)
+
+
+@pytest.mark.parametrize("backend", ["external-in-memory", "versioned-in-memory"])
+def test_a_job_goes_on_with_its_tables_though_its_first_subtask_has_no_state(backend: str) -> None:
+    program = {"s0": Declared("value", "long")}
+    for key in "abcd":
+        steps: list[Step] = []
+        for value in range(3):
+            steps += [("set", key, "s0", value), ("snapshot",)]
+        steps += [("compact", False), ("snapshot",), ("restart", -1, 4, backend, program)]
+        play(History("string", backend, program, steps))

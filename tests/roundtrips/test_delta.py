@@ -21,8 +21,16 @@ deltalake = pytest.importorskip("deltalake", reason="deltalake is not installed"
 
 
 def seen(path: str) -> pa.Table:
-    engine = deltalake.QueryBuilder().register("t", deltalake.DeltaTable(path))
-    return pa.table(engine.execute("select * from t"))
+    table = deltalake.DeltaTable(path)
+    engine = deltalake.QueryBuilder().register("t", table)
+    try:
+        return pa.table(engine.execute("select * from t"))
+    except pa.ArrowInvalid as error:
+        # Its engine cannot read every table that it writes: where an element of a list is null, it
+        # misses the struct within it that is never null. Its files have the rows.
+        if "unmasked nulls" not in str(error):
+            raise
+        return table.to_pyarrow_table()
 
 
 def is_unmade(table: Table) -> bool:
@@ -79,6 +87,13 @@ def test_every_listed_value_of_every_type_is_written_as_it_is() -> None:
     # deltalake looks for such times everywhere but in maps.
     with_feature = kinds.one_column(pa.timestamp("us"), None)
     check_written(kinds.wide([*kinds.catalogue(), with_feature]))
+
+
+def test_a_null_element_that_has_a_struct_which_is_never_null_is_written() -> None:
+    inner = pa.struct([pa.field("a", pa.bool_(), nullable=False)])
+    element = pa.struct([pa.field("a", inner, nullable=False)])
+    schema = pa.schema([pa.field("a", pa.list_(element), nullable=False)])
+    check_written(Table(schema, (([None, {"a": {"a": False}}],),)))
 
 
 @settings(max_examples=kinds.examples(20))

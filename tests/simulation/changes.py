@@ -127,12 +127,17 @@ class Changes:
         settings = replace(
             scenario.settings, savepoints=0, rescales=(), stop_at_step=None, storage_faults=0
         )
-        timeout_s = random.choice([0.0, 0.0, 0.0, 0.01])
+        snapshots = replace(
+            scenario.snapshots, alignment_timeout_s=random.choice([0.0, 0.0, 0.0, 0.01])
+        )
+        if first.has_loop:
+            # Nothing overtakes within a loop: the way round takes longer than the least timeout.
+            snapshots = replace(snapshots, timeout_s=max(snapshots.timeout_s, 1.0))
         scenario = replace(
             scenario,
             graph="changed",
             mode=programs[-1].mode,
-            snapshots=replace(scenario.snapshots, alignment_timeout_s=timeout_s),
+            snapshots=snapshots,
             max_parallelism=random.choice([5, 16, 128]),
             splits=random.randint(1, 6),
             rows=random.randint(60, 160),

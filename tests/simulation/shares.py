@@ -1,7 +1,8 @@
 """How many seeds of which list the soak plays.
 
 ``MAINSTAY_SEEDS`` is how many there are of all lists together. ``MAINSTAY_FIRST_SEED`` is where
-each list begins, so that another night plays others; the ordinary suite has the first of them.
+each list begins, so that another night plays others; the ordinary suite has the first of them. It
+is heeded wherever the soak plays seeds.
 """
 
 from __future__ import annotations
@@ -56,7 +57,12 @@ def dealt(name: str, after: int, hands: list[Any]) -> list[Any]:
 def ranges(name: str, after: int, told: Mapping[str, str], hands: int = 1) -> Iterator[range]:
     """The seeds of a list in ranges: at least one for each of as many hands."""
     count = int(told.get("MAINSTAY_SEEDS", SEEDS)) * SHARES[name] // 100
-    first = max(after, int(told.get("MAINSTAY_FIRST_SEED", 0)))
+    first = beginning(after, told)
     chunk = max(1, min(CHUNK, count // hands))
     for start in range(first, first + count, chunk):
         yield range(start, min(start + chunk, first + count))
+
+
+def beginning(after: int, told: Mapping[str, str] = os.environ) -> int:
+    """Where a search begins that leaves the seeds before ``after`` to the suite."""
+    return max(after, int(told.get("MAINSTAY_FIRST_SEED", 0)))

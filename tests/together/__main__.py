@@ -13,6 +13,7 @@ import logging
 import os
 import random
 import shutil
+import signal
 import sys
 import tempfile
 from contextlib import ExitStack
@@ -22,6 +23,8 @@ from tests.together.soak import Soak
 
 
 def main() -> int:
+    # In the background of a shell Ctrl-C is ignored, and services would be left behind by a kill.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     logging.basicConfig(format="%(asctime)s %(message)s", level=logging.WARNING)
     logging.getLogger("together").setLevel(logging.INFO)
     minutes = float(os.environ.get("MAINSTAY_TOGETHER_MINUTES", "60"))

@@ -22,11 +22,12 @@ from tests.together import program
 from tests.together.places import Places
 
 LEASE = "15s"
+INSTANCES = "spark.executor.instances"
 SLOTS = {
-    "orders": {"spark.executor.cores": "2", "spark.cores.max": "4"},
-    "accounts": {"spark.executor.cores": "3", "spark.cores.max": "3"},
+    "orders": {"spark.executor.cores": "2", "spark.cores.max": "4", INSTANCES: "2"},
+    "accounts": {"spark.executor.cores": "3", "spark.cores.max": "3", INSTANCES: "1"},
 }
-"""Each driver holds its own: two executors, or one."""
+"""Each driver holds its own: two executors, or one. A start waits for as many as are told."""
 LIGHT = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Many small machines of Java that start often."""
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
+
+import pyarrow as pa
 
 from mainstay.connectors import read_committed
 from tests.services.kafka import KafkaBroker
@@ -38,12 +40,15 @@ def of_folders(name: str, parents: Iterable[Path]) -> Rows:
     found: Rows = Counter()
     for parent in parents:
         if (parent / name).exists():
-            table = read_committed(parent / name).select(FOLDERS[name])
-            found.update(
-                tuple(plain(value) for value in row)
-                for row in zip(*(column.to_pylist() for column in table.columns), strict=True)
-            )
+            found.update(_rows_of(read_committed(parent / name), FOLDERS[name]))
     return found
+
+
+def _rows_of(table: pa.Table, names: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+    """None where an incarnation has committed nothing: then there are no columns either."""
+    if table.num_columns:
+        columns = [table.column(name).to_pylist() for name in names]
+        yield from (tuple(map(plain, row)) for row in zip(*columns, strict=True))
 
 
 def plain(value: Any) -> Any:

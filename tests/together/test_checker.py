@@ -4,22 +4,34 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import mainstay as ms
 from mainstay.snapshot.history import Begin, EpochCommitted, Record
 from mainstay.snapshot.manifest import FileRef
 from tests.together.answers import AnswerBook, Before, Legal, Told
 from tests.together.checker import check_answers, check_courses, check_log, check_rows, check_state
 from tests.together.generator import KEYS, PARTITIONS, events, moves
 from tests.together.model import Prefixes, expected_of_accounts, expected_of_orders
+from tests.together.outputs import of_folders
 from tests.together.plan import FAULTS, LASTS_S, REQUESTS, plan
 from tests.together.report import Report
 from tests.together.sampling import Samples, course
 
 SEED = 7
 COUNT = 2_000
+
+
+def test_a_folder_that_nothing_was_committed_to_has_no_rows(tmp_path: Path) -> None:
+    env = ms.Environment(spark="embedded", snapshots=ms.Snapshots(tmp_path / "snapshots"))
+    source = ms.connectors.Rows("n long, k long, amount int", [])
+    sink = ms.connectors.ParquetSink(tmp_path / "copies")
+    env.source(source, uid="in").sink(sink, uid="out")
+    assert env.start("empty").wait() == "finished"
+    assert of_folders("copies", [tmp_path]) == {}
 
 
 # ---------------------------------------------------------------- the model

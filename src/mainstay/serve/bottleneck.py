@@ -116,7 +116,9 @@ def _by_the_outside(task: TaskFigures, waits: str) -> Bottleneck:
 
 
 def _pace(subtask: SubtaskDocument) -> str:
-    took = f"{subtask.row_s * 1000:.3g} ms a row" if subtask.row_s else "without rows"
+    row_ms = subtask.row_s * 1000
+    shown = f"{row_ms:,.0f}" if row_ms >= 100 else f"{row_ms:.3g}"
+    took = f"{shown} ms a row" if subtask.row_s else "without rows"
     return f"{took}, with {subtask.waiting_rows:,} rows in line"
 
 

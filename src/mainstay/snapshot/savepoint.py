@@ -218,10 +218,12 @@ def read_savepoint(storage: Storage, path: str) -> Savepoint:
         return Savepoint.from_bytes(storage.read(SAVEPOINT_FILE))
     except NotFound as error:
         was_begun = UNFINISHED_FILE in storage.list("")
-        why = "it was never finished" if was_begun else f"it has no {SAVEPOINT_FILE}"
+        neither = f"it has no {SAVEPOINT_FILE}, and no epoch of a job either"
+        why = "it was never finished" if was_begun else neither
         raise RestoreError(
             f"there is no savepoint at {path!r}: {why}. Name the folder that job.savepoint(...) or "
-            "job.stop(...) returned."
+            "job.stop(...) returned; or if a job has just been started there, wait for its first "
+            "epoch."
         ) from error
 
 

@@ -147,7 +147,9 @@ def _name(task: TaskSpec, subtask: Subtask) -> str:
 
 
 def _shown(seconds: float) -> str:
-    return f"{seconds:,.1f} s" if seconds >= 1 else f"{seconds * 1000:.2g} ms"
+    if seconds >= 1:
+        return f"{seconds:,.1f} s"
+    return f"{seconds * 1000:.0f} ms" if seconds >= 0.01 else f"{seconds * 1000:.2g} ms"
 
 
 # ---------------------------------------------------------------- operators that emit nothing

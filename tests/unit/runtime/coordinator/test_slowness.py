@@ -119,6 +119,16 @@ def test_a_function_that_is_slow_stays_named_while_it_holds_an_epoch_up() -> Non
     assert [problem.what.split()[1] for problem in found] == ["held", "taken", "taken"]
 
 
+@pytest.mark.parametrize(
+    ("row_s", "said"),
+    [(0.0061, "6.1 ms"), (0.0126, "13 ms"), (0.33, "330 ms"), (0.9999, "1000 ms"), (1.5, "1.5 s")],
+)
+def test_what_a_row_takes_is_told_in_digits(row_s: float, said: str) -> None:
+    slow = {("totals", 1): TaskMetrics(row_s=row_s, load=1.0, waiting_rows=3000)}
+    (found,) = Slowness(job(), 1.0).problems([pending()], slow, 112.0, is_halting=False)
+    assert f"it takes {said} a row" in str(found)
+
+
 def test_an_epoch_that_is_being_committed_waits_for_nobody() -> None:
     assert lines(pending(is_committing=True), 500.0) == []
 
