@@ -96,6 +96,12 @@ class CompiledRows(GatheringOperator):
             return None
         return self.context.keyed.read_ahead(self._reader.keys(batch))
 
+    def process(self, batch: pa.RecordBatch, port: int) -> None:
+        super().process(batch, port)
+        if self._kernel is None:
+            # Slices are as long as the function is quick; many of them at once would take long.
+            self.flush()
+
     def take(self, batch: pa.RecordBatch) -> None:
         keys = self._reader.column(batch)
         groups = self._grouper.group(keys)
