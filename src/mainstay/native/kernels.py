@@ -10,24 +10,18 @@ import ast
 import importlib.util
 import inspect
 import os
-import sys
-import tempfile
 from collections.abc import Callable
-from contextlib import suppress
 from functools import cache
 from hashlib import sha256
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from mainstay import __version__
-from mainstay.errors import MainstayError
+from mainstay.errors import MainstayError, named
+from mainstay.native.cache import compiled_files, forget, module_of
 from mainstay.runtime.compiled import arithmetic
 from mainstay.runtime.compiled.kernels import Kernel
 from mainstay.runtime.compiled.program import Program
 
-FOLDER = "MAINSTAY_COMPILED"
-"""The variable of the environment that names another folder for what is compiled."""
 _NATIVE = ("add", "sub", "mul")
 _HEAD = '''"""A kernel that Mainstay has compiled. It may be deleted at any time."""
 
@@ -41,29 +35,24 @@ from mainstay.runtime.compiled.arithmetic import Full, Trap
 '''
 
 
-def cache_folder() -> Path:
-    """Where kernels are, for this user and machine."""
-    told = os.environ.get(FOLDER)
-    if told:
-        return Path(told)
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    if base.startswith("~"):
-        base = tempfile.gettempdir()
-    return Path(base) / "mainstay" / "compiled"
-
-
 class NumbaKernels:
     """Compiles kernels with numba."""
 
     def load(self, program: Program) -> Kernel:
         check_numba(program.name)
-        return _kernel(program.text, program.signature)
+        try:
+            return _kernel(program.text, program.signature)
+        except Exception as error:
+            # What follows is about the text of the kernel, and is in the cause.
+            reason = ": ".join(named(error).splitlines()[:2])
+            raise MainstayError(
+                f"{program.name} cannot be compiled on this machine: {reason}. Leave out "
+                "compiled=True, and it runs as ordinary Python."
+            ) from error
 
     def is_cached(self, program: Program) -> bool:
         """Whether it was compiled on this machine before."""
-        folder = cache_folder() / "__pycache__"
-        name = _module_name(_source(program.text), program.signature)
-        return any(folder.glob(f"{name}.kernel-*.nbi"))
+        return bool(compiled_files(_module_name(_source(program.text), program.signature)))
 
 
 def check_numba(name: str) -> None:
@@ -89,11 +78,22 @@ def _kernel(text: str, signature: tuple[str, ...]) -> Kernel:
     from numba import njit
 
     source = _source(text)
-    module = _module(source, _module_name(source, signature))
+    name = _module_name(source, signature)
     types = tuple(_type(told) for told in signature)
-    function: Callable[..., Any] = module.kernel
-    kernel: Kernel = njit(types, cache=True, nogil=True)(function)
-    return kernel
+
+    def made() -> Kernel:
+        function: Callable[..., Any] = module_of(source, name).kernel
+        kernel: Kernel = njit(types, cache=True, nogil=True)(function)
+        return kernel
+
+    try:
+        return made()
+    except Exception:
+        if not compiled_files(name):
+            raise
+        # What was cached may be damaged.
+        forget(name)
+        return made()
 
 
 def _type(told: str) -> Any:
@@ -128,25 +128,3 @@ def _bare(node: ast.FunctionDef) -> ast.FunctionDef:
             each.annotation = ast.Name("object", ast.Load())
     node.returns = None
     return node
-
-
-def _module(source: str, name: str) -> ModuleType:
-    """The file as a module. It is written once, whole, by whoever is the first."""
-    folder = cache_folder()
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{name}.py"
-    if not path.exists():
-        handle, made = tempfile.mkstemp(dir=folder, suffix=".new")
-        with os.fdopen(handle, "w") as file:
-            file.write(source)
-        # A link, and no replacement: numba's cache goes by the time of the file.
-        with suppress(FileExistsError):
-            os.link(made, path)
-        os.unlink(made)
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
