@@ -19,7 +19,6 @@ import subprocess
 import time
 import uuid
 from collections.abc import Sequence
-from concurrent.futures import TimeoutError as NoAnswer
 from pathlib import Path
 from typing import Any
 
@@ -124,22 +123,10 @@ class KafkaBroker:
                 self._java("kafka.Kafka", str(self._properties)), stdout=log, stderr=log
             )
         deadline = time.monotonic() + patience_s
-        while not (self._answers() and self._coordinates()):
+        while not self._answers():
             if self._process.poll() is not None or time.monotonic() > deadline:
                 end = (self.folder / "broker.log").read_text()[-2000:]
                 raise RuntimeError(f"the Kafka broker did not start: {end}")
-
-    def _coordinates(self) -> bool:
-        """Whether each partition of the offsets has its coordinator: the first group that is asked
-        for has the broker make them, and refusals until then are no news for a test."""
-        from confluent_kafka import KafkaException
-
-        try:
-            for group in ("a", "b"):  # one for each of the two partitions
-                self.offsets_of_group(group)
-        except (KafkaException, NoAnswer):  # a busy machine may take minutes
-            return False
-        return True
 
     def _answers(self) -> bool:
         from confluent_kafka import KafkaException
