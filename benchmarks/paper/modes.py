@@ -15,6 +15,7 @@ from benchmarks.paper.conductor import Act, Conductor
 FIRST_BATCH_ROWS = 10_000
 """What a source gives in its first micro-batch, before it is known how fast batches are."""
 MOST_GROWTH = 4.0
+MOST_BATCH_ROWS = 1 << 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +67,8 @@ def _drain(conductor: Conductor) -> int:
 class _MicroBatches:
     """A bounded batch, then its snapshot, then the next batch.
 
-    Without a pace, a batch is as large as one that would have taken the interval, by how long the
-    one before took. With one, it is what is due when the batch begins.
+    Without a pace, a batch is what the sources give in an interval, by how long it took to read the
+    one before. With one, it is what is due when the batch begins.
     """
 
     def __init__(self) -> None:
@@ -76,10 +77,12 @@ class _MicroBatches:
     def __call__(self, conductor: Conductor) -> int:
         began = time.monotonic()
         conductor.read_batch(self._rows)
+        growth = conductor.every_s / (time.monotonic() - began)
         epoch = conductor.snapshot()
         conductor.open()
-        growth = conductor.every_s / (time.monotonic() - began)
-        self._rows = max(1, int(self._rows * min(growth, MOST_GROWTH)))
+        # Where rows come at a pace, batches are read at once, and this grows without being used.
+        rows = int(self._rows * min(growth, MOST_GROWTH))
+        self._rows = min(max(rows, 1), MOST_BATCH_ROWS)
         return epoch
 
 

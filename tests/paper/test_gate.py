@@ -13,6 +13,7 @@ from benchmarks.ours.visits import Visits
 from benchmarks.paper.arrivals import Arrivals, output_between
 from benchmarks.paper.board import Bell, Board, Place
 from benchmarks.paper.gated import BATCH_ROWS, Gated
+from benchmarks.paper.modes import FIRST_BATCH_ROWS, MODES, MOST_BATCH_ROWS
 from mainstay.connectors import SinkContext
 
 VISITS = Visits(1000)
@@ -122,6 +123,43 @@ def test_a_batch_has_what_is_due_when_it_begins(place: Place, board: Board) -> N
     assert first >= 20
     assert reader.poll(BATCH_ROWS).batch is None
     assert board.splits[0]["until"] == first
+
+
+class Instant:
+    """A conductor whose batches are read in no time, or in a given one."""
+
+    every_s = 1.0
+
+    def __init__(self, read_s: float) -> None:
+        self.read_s = read_s
+        self.asked: list[int] = []
+
+    def read_batch(self, rows: int) -> None:
+        self.asked.append(rows)
+        until = time.monotonic() + self.read_s
+        while time.monotonic() < until:
+            continue
+
+    def snapshot(self) -> int:
+        return len(self.asked)
+
+    def open(self) -> None:
+        """Nothing is shut."""
+
+
+def test_a_batch_is_what_is_read_in_an_interval() -> None:
+    act, conductor = MODES["micro-batches"].make(), Instant(0.5)
+    for _ in range(2):
+        act(conductor)
+    # A machine that is busy makes the first one last longer than it was meant to.
+    assert 1 <= conductor.asked[1] <= 2 * FIRST_BATCH_ROWS
+
+
+def test_a_batch_stays_bounded_however_fast_it_is_read() -> None:
+    act, conductor = MODES["micro-batches"].make(), Instant(0.0)
+    for _ in range(100):
+        act(conductor)
+    assert max(conductor.asked) == conductor.asked[-1] == MOST_BATCH_ROWS
 
 
 def rows_due(*due_ns: int) -> pa.RecordBatch:
