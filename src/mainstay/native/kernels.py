@@ -137,7 +137,7 @@ def _module(source: str, name: str) -> ModuleType:
     path = folder / f"{name}.py"
     if not path.exists():
         handle, made = tempfile.mkstemp(dir=folder, suffix=".new")
-        with os.fdopen(handle, "w") as file:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(source)
         # A link, and no replacement: numba's cache goes by the time of the file.
         with suppress(FileExistsError):
