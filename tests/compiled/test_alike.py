@@ -206,6 +206,11 @@ REFUSED = {
         Case("t = None\nwhile row.x < 0:\n    t = (t, 1)\nyield (1,)"),
         "of another type in each turn of a loop",
     ),
+    "half a surrogate pair": (Case("yield (1 if row.name == '\\ud800' else 0,)"), "does not fit"),
+    "a call of an array": (
+        Case("yield (SOME(1),)", before="import numpy as np\n\nSOME = np.array([1, 2])\n"),
+        "SOME() of a whole number has no compiled form",
+    ),
     "an index that is no literal": (
         Case("yield (row[{[1]: 2}],)"),
         "is no column and no field",

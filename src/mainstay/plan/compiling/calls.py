@@ -8,7 +8,7 @@ import math
 import operator
 from collections.abc import Callable
 from datetime import date, datetime, timedelta, timezone
-from types import FunctionType, MethodType
+from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any
 
 from mainstay.plan.compiling import expressions, statements, states
@@ -264,7 +264,7 @@ def _arguments_set(inner: Frame, bound: dict[str, Value | Thing], node: ast.AST)
 
 
 def _builtin(frame: Frame, node: ast.Call, function: Any) -> Value:
-    if function in (timedelta, datetime, date):
+    if isinstance(function, type) and function in (timedelta, datetime, date):
         return _literal_time(frame, node, function)
     if node.keywords:
         frame.refuse(
@@ -285,6 +285,8 @@ def _builtin(frame: Frame, node: ast.Call, function: Any) -> Value:
 
 def _called_with(frame: Frame, node: ast.Call, function: Any, values: list[Value]) -> Value:
     write = frame.write
+    if not isinstance(function, BuiltinFunctionType | type):
+        raise NoSuchOperationError
     if function in (min, max):
         return _extreme(frame, node, values, ast.Lt() if function is min else ast.Gt())
     if function is bool and len(values) == 1:
@@ -393,7 +395,7 @@ def _literal_time(frame: Frame, node: ast.Call, function: Any) -> Value:
     return value
 
 
-def _utc(frame: Frame, node: ast.expr) -> timezone:
+def _utc(frame: Frame, node: ast.expr) -> Any:
     """The time zone that is named, if it is the one of all times of rows."""
     found = expressions.evaluated(frame, node)
     if not isinstance(found, Thing) or found.object is not timezone.utc:

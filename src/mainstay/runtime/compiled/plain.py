@@ -22,7 +22,7 @@ def number_of(value: Any) -> tuple[Form, Any] | None:
     if kind is float:
         return "float", value
     if kind is str:
-        return "str", value
+        return ("str", value) if _is_text(value) else None
     if kind is bytes:
         return "bytes", value
     if kind is timedelta:
@@ -32,6 +32,15 @@ def number_of(value: Any) -> tuple[Form, Any] | None:
     if kind is datetime:
         return _moment(value)
     return None
+
+
+def _is_text(value: str) -> bool:
+    """Whether a column can hold it: half a surrogate pair has no bytes."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _moment(value: datetime) -> tuple[Form, Any] | None:
