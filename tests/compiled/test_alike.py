@@ -51,6 +51,9 @@ SAME = {
         "x, n = 1, 0\nwhile n < 3:\n    n += 1\n    x = x / 2 if n > 1 else x\nyield (x,)",
         "a double",
     ),
+    "a variable that a loop would have set": Case(
+        "n = 0\nwhile n < 4 and row.x > 0:\n    n += 1\n    z = n\nyield (z,)"
+    ),
     "loops within loops": Case(
         "\n".join("    " * n + f"for i{n} in range(1):" for n in range(10))
         + "\n"

@@ -12,7 +12,7 @@ import pytest
 from tests.compiled.trials import trial
 
 AT_A_TIME = 50
-IN_THE_SUITE = 300
+IN_THE_SUITE = 200
 WITH_NUMBA = (3, 11)
 
 

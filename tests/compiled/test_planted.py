@@ -19,7 +19,7 @@ from mainstay.plan.compiling import (
 from mainstay.runtime.compiled import arithmetic, dense, kernels, run
 from tests.compiled.trials import trial
 
-MOST_SEEDS = 300
+MOST_SEEDS = 150
 Plant = Callable[[pytest.MonkeyPatch], None]
 
 
@@ -69,12 +69,14 @@ def _a_state_of_a_trapped_row(patch: pytest.MonkeyPatch) -> None:
 
 
 def _a_swapped_branch(patch: pytest.MonkeyPatch) -> None:
-    either = frame.Frame.either
+    """Of conditional expressions: loops would not end if all were swapped."""
+    choose = expressions.chosen
 
-    def swapped(self: frame.Frame, told: str, then: Any, other: Any) -> None:
-        either(self, f"not {told}", then, other)
+    def swapped(own: Any, node: Any, told: str, then: Any, other: Any) -> Any:
+        is_conditional = isinstance(node, statements.ast.IfExp)
+        return choose(own, node, f"(not {told})" if is_conditional else told, then, other)
 
-    patch.setattr(frame.Frame, "either", swapped)
+    patch.setattr(expressions, "chosen", swapped)
 
 
 def _no_unset_variables(patch: pytest.MonkeyPatch) -> None:

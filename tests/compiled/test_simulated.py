@@ -71,7 +71,7 @@ def start(job: JobSpec, storage: MemoryStorage, settings: SimulationSettings) ->
         "accounts",
         SnapshotOptions(every_s=0.01, tolerable_failures=1000),
         RestartOptions(max_failures=10, backoff_s=0.01),
-        RestoreOptions("latest"),
+        RestoreOptions("latest-or-new"),
         tuning=Tuning(batch_rows=16, first_slice_rows=8, max_slice_rows=8, max_chain=2),
     )
     simulation = Simulation(job, options, settings, storage)

@@ -223,7 +223,9 @@ class _Author:
         random, name = self._random, self._name()
         kind = random.choice((*_KINDS, "int", "tuple", "delta"))
         if name in self._has and random.random() < 0.7:
-            kind = self._has[name]
+            kind = self._has[name].rstrip("?")
+        if kind == "number":
+            kind = "float"
         if kind == "tuple" and random.random() < 0.3:
             self._write(f"x, y = {self._of('int', 2)}, {self._of('float', 2)}")
             self._set("x", "int")

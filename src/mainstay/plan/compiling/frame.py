@@ -39,7 +39,9 @@ Known = dict[str, Variable]
 def both(one: Known | None, other: Known | None) -> Known | None:
     """What is known where two ways meet; None is a way that nobody takes."""
     if one is None or other is None:
-        return other if one is None else one
+        only = other if one is None else one
+        # A copy, because what is known goes on to change on the way that it is from.
+        return None if only is None else dict(only)
     return {name: _both(one.get(name), other.get(name)) for name in {**one, **other}}
 
 
