@@ -13,7 +13,7 @@ from tests.compiled.trials import trial
 
 AT_A_TIME = 50
 IN_THE_SUITE = 200
-WITH_NUMBA = (3, 11)
+WITH_NUMBA = (3, 12)
 
 
 @pytest.mark.parametrize("first", range(0, IN_THE_SUITE, AT_A_TIME))
