@@ -13,7 +13,6 @@ import pyarrow as pa
 
 from mainstay.state.info import StateInfo
 from mainstay.state.keyed import ValueHandle
-from mainstay.state.peeking import given_value
 
 if TYPE_CHECKING:
     from mainstay.state.keyed import AnyContext
@@ -45,8 +44,8 @@ class ColumnHandle:
         self._peek = table.peek
 
     def get(self) -> Any:
-        """What is kept for the current key, or None."""
-        return given_value(self.info, self._peek(self._context.current_key))
+        """What the author's function would get for the current key."""
+        return self.info.kind.given(self.info, self._peek(self._context.current_key))
 
 
 def column_handle(info: StateInfo, table: Any, context: AnyContext) -> ColumnHandle | ValueHandle:
