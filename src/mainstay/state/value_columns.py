@@ -14,7 +14,6 @@ import pyarrow as pa
 from mainstay.state.fixed_width import Array
 from mainstay.state.info import StateInfo
 from mainstay.state.keyed import ValueHandle
-from mainstay.state.peeking import given_value
 
 if TYPE_CHECKING:
     from mainstay.state.keyed import AnyContext
@@ -59,8 +58,8 @@ class ColumnHandle:
         """The table, if it keeps values in arrays and gives them out."""
 
     def get(self) -> Any:
-        """What is kept for the current key, or None."""
-        return given_value(self.info, self._peek(self._context.current_key))
+        """What the author's function would get for the current key."""
+        return self.info.kind.given(self.info, self._peek(self._context.current_key))
 
 
 def column_handle(info: StateInfo, table: Any, context: AnyContext) -> ColumnHandle | ValueHandle:

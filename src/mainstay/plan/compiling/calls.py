@@ -8,7 +8,7 @@ import math
 import operator
 from collections.abc import Callable
 from datetime import date, datetime, timedelta, timezone
-from types import FunctionType, MethodType
+from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any
 
 from mainstay.plan.compiling import expressions, statements, states
@@ -20,7 +20,6 @@ from mainstay.plan.compiling.conversions import (
     snapshot,
     stored,
     there,
-    truth,
 )
 from mainstay.plan.compiling.frame import Frame
 from mainstay.plan.compiling.lifting import lifted
@@ -175,8 +174,9 @@ def inlined(
     prefix = f"h{frame.write.name()[1:]}_"
     types: list[Type] = []
 
-    def gather(_: Frame, value: Value | None, at: ast.AST) -> None:
+    def gather(inner: Frame, value: Value | None, at: ast.AST) -> None:
         types.append((value or NOTHING).type)
+        stored(inner.write, f"{prefix}ret", value or NOTHING)
 
     def attempt(given: Callable[[Frame, Value | None, ast.AST], None]) -> Any:
         inner = Frame(
@@ -193,14 +193,15 @@ def inlined(
             statements.function(inner, source.node)
         return lines
 
-    attempt(gather)
+    lines = attempt(gather)
     result = _joined(frame, node, function, types)
 
     def give(inner: Frame, value: Value | None, at: ast.AST) -> None:
         own = converted(inner.write, inner.kernel, value or NOTHING, result)
         stored(inner.write, f"{prefix}ret", own)
 
-    lines = attempt(give)
+    if any(each != result for each in types):
+        lines = attempt(give)
     for name in function.__code__.co_varnames:
         flag = f"{prefix}{name}_set"
         if flag in frame.write.zeros:
@@ -237,7 +238,7 @@ def _bound(
     named: dict[str, Value | Thing],
 ) -> dict[str, Value | Thing]:
     """Which argument has which value."""
-    signature = inspect.signature(function)
+    signature = inspect.signature(function, follow_wrapped=False)
     kinds = {each.kind for each in signature.parameters.values()}
     if kinds & {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}:
         frame.refuse(node, f"{function.__name__}() takes any arguments", "Write them out.")
@@ -263,7 +264,7 @@ def _arguments_set(inner: Frame, bound: dict[str, Value | Thing], node: ast.AST)
 
 
 def _builtin(frame: Frame, node: ast.Call, function: Any) -> Value:
-    if function in (timedelta, datetime, date):
+    if isinstance(function, type) and function in (timedelta, datetime, date):
         return _literal_time(frame, node, function)
     if node.keywords:
         frame.refuse(
@@ -284,10 +285,12 @@ def _builtin(frame: Frame, node: ast.Call, function: Any) -> Value:
 
 def _called_with(frame: Frame, node: ast.Call, function: Any, values: list[Value]) -> Value:
     write = frame.write
+    if not isinstance(function, BuiltinFunctionType | type):
+        raise NoSuchOperationError
     if function in (min, max):
         return _extreme(frame, node, values, ast.Lt() if function is min else ast.Gt())
     if function is bool and len(values) == 1:
-        return Value(BOOL, (write.temp(truth(write, frame.kernel, values[0])),))
+        return Value(BOOL, (write.temp(expressions.truth_of(frame, node, values[0])),))
     if function in _OPERATORS and len(values) == 2:
         return expressions.operated(frame, node, _OPERATORS[function](), *values)
     values = [there(write, value) for value in values]
@@ -374,16 +377,15 @@ def _literal_time(frame: Frame, node: ast.Call, function: Any) -> Value:
     try:
         positional = [ast.literal_eval(each) for each in node.args]
         named = {
-            str(each.arg): timezone.utc if each.arg == "tzinfo" else ast.literal_eval(each.value)
+            str(each.arg): _utc(frame, each.value)
+            if each.arg == "tzinfo"
+            else ast.literal_eval(each.value)
             for each in node.keywords
         }
         value = frame.kernel.literal(function(*positional, **named))
     except (ValueError, TypeError, OverflowError, SyntaxError):
         value = None
-    if value is None or any(
-        each.arg == "tzinfo" and "utc" not in ast.unparse(each.value).lower()
-        for each in node.keywords
-    ):
+    if value is None:
         frame.refuse(
             node,
             f"{ast.unparse(node)} is no literal",
@@ -391,6 +393,14 @@ def _literal_time(frame: Frame, node: ast.Call, function: Any) -> Value:
         )
     assert value is not None
     return value
+
+
+def _utc(frame: Frame, node: ast.expr) -> Any:
+    """The time zone that is named, if it is the one of all times of rows."""
+    found = expressions.evaluated(frame, node)
+    if not isinstance(found, Thing) or found.object is not timezone.utc:
+        raise ValueError("another time zone")
+    return timezone.utc
 
 
 def _method_of_value(frame: Frame, node: ast.Call, owner: Value, name: str) -> Value:

@@ -12,6 +12,7 @@ from mainstay.plan.compiling.conversions import snapshot
 from mainstay.plan.compiling.fitting import DoesNotFitError, fitted
 from mainstay.plan.compiling.frame import Frame
 from mainstay.plan.compiling.kernel import dtype
+from mainstay.plan.compiling.refusal import WITHOUT
 from mainstay.plan.compiling.types import of_arrow
 from mainstay.plan.compiling.values import Value
 from mainstay.runtime.compiled.program import OutUse
@@ -26,6 +27,7 @@ class Emission:
     schema: pa.Schema
     sources: dict[int, int] = field(default_factory=dict)
     seen: dict[int, set[int | None]] = field(default_factory=dict)
+    is_settled: bool = False
 
     # ------------------------------------------------------------ what is emitted
 
@@ -141,10 +143,21 @@ class Emission:
             value = value.plain
         if number in self.sources:
             return []
-        if of_arrow(field.type) is None and is_source:
+        if of_arrow(field.type) is None:
+            return self._passed_on(frame, field, is_source, at)
+        return self._stores(frame, number, field, value, at)
+
+    def _passed_on(self, frame: Frame, field: pa.Field, is_source: bool, at: ast.AST) -> list[str]:
+        """A column of values that a kernel cannot hold, which can only be passed on as it is."""
+        if is_source and not self.is_settled:
             # The first draft, in which nothing is known of other rows.
             return []
-        return self._stores(frame, number, field, value, at)
+        frame.refuse(
+            at,
+            f"the column {field.name!r} is declared as {format_type(field.type)}, which compiled "
+            "code can only take from one column that came in, the same for all rows",
+            f"Leave it out of the schema, or compute it behind this function. {WITHOUT}",
+        )
 
     def _stores(
         self, frame: Frame, number: int, field: pa.Field, value: Value, at: ast.AST
@@ -183,6 +196,7 @@ class Emission:
 
     def settle(self) -> None:
         """Columns that are always taken from one column are passed through."""
+        self.is_settled = True
         for number, seen in self.seen.items():
             (only,) = seen if len(seen) == 1 else (None,)
             if only is not None:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import ast
+import inspect
 from collections.abc import Callable, Sequence
+from datetime import datetime
+from enum import Enum
+from functools import cached_property
 from types import ModuleType
 from typing import Any
 
@@ -13,9 +17,10 @@ from mainstay.plan.compiling.frame import Frame, both
 from mainstay.plan.compiling.lifting import UnknownNameError, free_name, is_simple, lifted
 from mainstay.plan.compiling.operations import NoSuchOperationError, binary, compared, equal, unary
 from mainstay.plan.compiling.refusal import WITHOUT
-from mainstay.plan.compiling.types import BOOL, INT, Type, joined
+from mainstay.plan.compiling.types import BOOL, INT, Type, coded, joined
 from mainstay.plan.compiling.values import FALSE, NOTHING, TRUE, Thing, Value
 from mainstay.runtime.row_context import _READABLE
+from mainstay.schema import format_type
 from mainstay.spelling import did_you_mean
 from mainstay.state.declaration import StateDeclaration
 
@@ -90,6 +95,9 @@ def _no_value(frame: Frame, node: ast.expr, found: Thing) -> Value:
             f"Write self.{found.name}.get() to read it.",
         )
     text = ast.unparse(node)
+    if isinstance(found.object, datetime) and found.object.tzinfo is not None:
+        remedy = f"Give it in UTC, as all times of rows are: {text}.astimezone(timezone.utc)."
+        frame.refuse(node, f"{text!r} is a datetime of another time zone", remedy)
     frame.refuse(
         node,
         f"{text!r} is {_kind_of(found)}, and compiled code has only numbers, booleans, texts, "
@@ -185,15 +193,17 @@ def _attribute(frame: Frame, node: ast.Attribute) -> Value | Thing:
             found = getattr(owner.object, node.attr)
             return lifted(frame.kernel, found, (*owner.path, ("attr", node.attr)))
         frame.refuse(node, f"{ast.unparse(node.value)} has no {node.attr!r}", "Correct the name.")
-    if owner.kind == "instance" and hasattr(owner.object, node.attr):
-        found = getattr(owner.object, node.attr)
-        return lifted(frame.kernel, found, (*owner.path, ("attr", node.attr)))
+    if owner.kind == "instance":
+        found = _attribute_of(frame, node, owner.object)
+        if found is not _MISSING:
+            return lifted(frame.kernel, found, (*owner.path, ("attr", node.attr)))
     return _no_value(frame, node.value, owner)
 
 
 def _attribute_of_value(frame: Frame, node: ast.Attribute, owner: Value) -> Value:
     kind, name = owner.type.kind, node.attr
     if kind == "row":
+        there(frame.write, owner)
         return _column(frame, node, name)
     if kind == "tuple" and owner.type.names is not None:
         if name in owner.type.names:
@@ -229,7 +239,7 @@ def _attribute_of_self(frame: Frame, node: ast.Attribute, owner: Thing) -> Value
     for state in frame.kernel.infos if function is frame.kernel.function else ():
         if state.name == name:
             return Thing("state", None, owner.path, state, name)
-    found = _found(function, name)
+    found = _attribute_of(frame, node, function)
     if found is _MISSING:
         frame.refuse(
             node,
@@ -249,8 +259,18 @@ def _attribute_of_self(frame: Frame, node: ast.Attribute, owner: Thing) -> Value
 _MISSING = object()
 
 
-def _found(function: Any, name: str) -> Any:
-    return getattr(function, name, _MISSING)
+def _attribute_of(frame: Frame, node: ast.Attribute, owner: Any) -> Any:
+    """What an object has under a name; refused where it is computed whenever it is asked for."""
+    static = inspect.getattr_static(owner, node.attr, _MISSING)
+    if static is _MISSING:
+        return _MISSING
+    if isinstance(static, property | cached_property) and not isinstance(owner, Enum):
+        frame.refuse(
+            node,
+            f"{ast.unparse(node)} is a property",
+            f"Make a method of it, and write {ast.unparse(node)}().",
+        )
+    return getattr(owner, node.attr, _MISSING)
 
 
 def _attribute_of_context(frame: Frame, node: ast.Attribute) -> Value | Thing:
@@ -275,7 +295,7 @@ def _index(node: ast.expr) -> Any:
     """The literal that an index is; None of any other."""
     try:
         return ast.literal_eval(node)
-    except ValueError:
+    except (ValueError, TypeError, SyntaxError):
         return None
 
 
@@ -283,6 +303,7 @@ def _subscript(frame: Frame, node: ast.Subscript) -> Value:
     owner = value_of(frame, node.value)
     told = _index(node.slice)
     if owner.type.kind == "row":
+        there(frame.write, owner)
         if isinstance(told, str):
             return _column(frame, node, told)
         names = list(frame.kernel.visible)
@@ -350,7 +371,7 @@ def _boolean(frame: Frame, node: ast.BoolOp) -> Value:
 
 def _decided(frame: Frame, node: ast.BoolOp, left: Value, right: ast.expr) -> Value:
     is_or = isinstance(node.op, ast.Or)
-    told = frame.write.temp(truth(frame.write, frame.kernel, left))
+    told = frame.write.temp(truth_of(frame, node, left))
     # What is true is there.
     kept = left.plain if is_or else left
     kept_lines: Callable[[], Value] = lambda: kept  # noqa: E731
@@ -412,8 +433,15 @@ def condition(frame: Frame, node: ast.expr) -> str:
         return _conditions(frame, node)
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
         return write.temp(f"not {condition(frame, node.operand)}")
-    value = value_of(frame, node)
-    return write.temp(truth(write, frame.kernel, value))
+    return write.temp(truth_of(frame, node, value_of(frame, node)))
+
+
+def truth_of(frame: Frame, node: ast.AST, value: Value) -> str:
+    """Whether a value is true; refused where only Python can tell."""
+    if value.type.kind == "column" and coded(value.type) is None:
+        told = format_type(value.type.arrow)
+        frame.refuse(node, f"whether a value of {told} is true has no compiled form")
+    return truth(frame.write, frame.kernel, value)
 
 
 def _conditions(frame: Frame, node: ast.BoolOp) -> str:

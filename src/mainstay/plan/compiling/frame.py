@@ -39,7 +39,9 @@ Known = dict[str, Variable]
 def both(one: Known | None, other: Known | None) -> Known | None:
     """What is known where two ways meet; None is a way that nobody takes."""
     if one is None or other is None:
-        return other if one is None else one
+        only = other if one is None else one
+        # A copy, because what is known goes on to change on the way that it is from.
+        return None if only is None else dict(only)
     return {name: _both(one.get(name), other.get(name)) for name in {**one, **other}}
 
 
@@ -49,11 +51,14 @@ def _both(one: Variable | None, other: Variable | None) -> Variable:
         assert known is not None
         return replace(known, may_be_unset=True)
     unset = one.may_be_unset or other.may_be_unset
-    clash = one.clash or other.clash
     type_ = joined(one.type, other.type)
-    if type_ is None or clash is not None:
-        return Variable(one.type, unset, clash or other.type)
-    return Variable(type_, unset)
+    if type_ is None:
+        return Variable(one.type, unset, other.type)
+    clashes = [clash for clash in (one.clash, other.clash) if clash is not None]
+    if not clashes:
+        return Variable(type_, unset)
+    apart = [clash for clash in clashes if joined(one.type, clash) is None]
+    return Variable(one.type, unset, (apart or clashes)[0])
 
 
 @dataclass
@@ -88,6 +93,10 @@ class Frame:
     emits: Callable[[Frame, ast.expr | None, ast.AST], None] | None = None
     """What a yield does; None where there is none to be."""
     has_returned: bool = False
+    is_generator: bool = False
+    settled: dict[ast.AST, tuple[Known | None, Known | None]] = field(default_factory=dict)
+    """What was known at the heads of loops and behind them when they were last compiled: a loop
+    within a loop is compiled again with it, and need not begin anew."""
 
     @property
     def write(self) -> Writer:
@@ -107,17 +116,7 @@ class Frame:
         if name in self.bound:
             self.refuse(node, f"the argument {name!r} is assigned", "Use another name.")
         assert self.known is not None
-        kind = value.type.kind
-        if kind == "row":
-            self.bound_row(name, value)
-            return
         stored(self.write, f"{self.prefix}{name}", value)
-        self._is_set(name)
-        self.known[name] = Variable(value.type)
-
-    def bound_row(self, name: str, value: Value) -> None:
-        """A row needs no variable: there is one at a time."""
-        assert self.known is not None
         self._is_set(name)
         self.known[name] = Variable(value.type)
 
@@ -147,6 +146,9 @@ class Frame:
         for name, variable in to.items():
             before = known.get(name)
             if before is None or before.clash or variable.clash or before.type == variable.type:
+                continue
+            if joined(before.type, variable.type) != variable.type:
+                # A draft of a loop, whose head has more ways than are known yet.
                 continue
             prefix = f"{self.prefix}{name}"
             value = converted(self.write, self.kernel, loaded(prefix, before.type), variable.type)

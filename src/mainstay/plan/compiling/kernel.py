@@ -10,7 +10,7 @@ from mainstay.plan.compiling.conversions import Codes
 from mainstay.plan.compiling.types import Type, of_arrow, of_state
 from mainstay.plan.compiling.values import Value
 from mainstay.plan.compiling.writer import Writer
-from mainstay.runtime.compiled.plain import number_of
+from mainstay.runtime.compiled.plain import marks_of, number_of
 from mainstay.runtime.compiled.program import (
     ColumnUse,
     Constant,
@@ -130,7 +130,7 @@ class Kernel(Codes):
 
     def guard(self, path: Path, value: Any) -> None:
         """What is taken as it is now: when it is another one, the function itself is called."""
-        self.guards[path] = Guard(path, value)
+        self.guards[path] = Guard(path, marks_of(value))
 
     # ------------------------------------------------------------ states
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from inspect import Parameter
 from types import FunctionType
 from typing import Any
 
@@ -21,6 +22,11 @@ from mainstay.runtime.spec import KeySpec
 from mainstay.state.info import StateInfo
 from mainstay.state.values import PICKLED
 
+_TOO_DEEP = (
+    "its branches, loops, calls or expressions lie too deep within each other for Python's own "
+    "compiler. Divide them, or put the outer ones into one condition."
+)
+_POSITIONAL = Parameter.POSITIONAL_ONLY
 _KINDS = ("value", "reducing", "aggregating")
 
 
@@ -35,10 +41,14 @@ def compiled(
     """The program of a function with ``compiled=True``, or an error that says what it lacks."""
     name = f"operator {uid!r}: {type(function).__name__}"
     process = getattr(type(function).process, "__func__", type(function).process)
-    if not isinstance(process, FunctionType):
-        raise NotCompiledError(f"{name} cannot be compiled: process is no function. {WITHOUT}")
+    declared = inspect.getattr_static(function, "process")
+    if declared is not process or not isinstance(process, FunctionType):
+        raise NotCompiledError(f"{name} cannot be compiled: process is no method. {WITHOUT}")
     _check_states(name, infos)
-    return _Compiling(function, process, key, schema, out, infos, name).program()
+    try:
+        return _Compiling(function, process, key, schema, out, infos, name).program()
+    except RecursionError:
+        raise NotCompiledError(f"{name} cannot be compiled: {_TOO_DEEP} {WITHOUT}") from None
 
 
 def _check_states(name: str, infos: tuple[StateInfo, ...]) -> None:
@@ -95,12 +105,25 @@ class _Compiling:
         kernel = self._draft(second)
         arguments = self._arguments(kernel, second)
         text = _text(kernel, arguments)
+        _check_depth(self._name, text)
         return kernel.program(text, second.uses(), arguments)
+
+    def _parameters(self) -> list[str]:
+        """The names of self, row and ctx."""
+        signature = inspect.signature(self._process, follow_wrapped=False)
+        kinds = {each.kind for each in signature.parameters.values()}
+        names = list(signature.parameters)
+        if len(names) != 3 or not kinds <= {Parameter.POSITIONAL_OR_KEYWORD, _POSITIONAL}:
+            node = self._source.node
+            told = ", ".join(names)
+            remedy = f"Write process(self, row, ctx). {WITHOUT}"
+            self._source.refuse(node, f"process() takes {told or 'nothing'}", remedy)
+        return names
 
     def _draft(self, emission: Emission) -> Kernel:
         kernel = Kernel(self._name, self._function, self._key, self._schema, self._infos)
         node = self._source.node
-        names = list(inspect.signature(self._process).parameters)
+        names = self._parameters()
         is_generator = inspect.isgeneratorfunction(self._process)
         frame = Frame(
             kernel,
@@ -111,6 +134,7 @@ class _Compiling:
             (lambda *_: None) if is_generator else emission.returned,
             callers=(self._process,),
             emits=emission.yielded,
+            is_generator=is_generator,
         )
         things = (Thing("self", self._function), Value(Type("row"), ()), Thing("ctx"))
         frame.bound = dict(zip(names, things, strict=True))
@@ -131,6 +155,14 @@ class _Compiling:
                 told.append((f"S{number}_{end}", f"{type_}[:]*"))
             told.append((f"S{number}_w", "bool[:]*"))
         return [*told, *emission.arguments(), ("room", "int64")]
+
+
+def _check_depth(name: str, text: str) -> None:
+    """Refuse a kernel that cannot be compiled even to Python's own code."""
+    try:
+        compile(text, f"<kernel of {name}>", "exec")
+    except (SyntaxError, RecursionError, MemoryError):
+        raise NotCompiledError(f"{name} cannot be compiled: {_TOO_DEEP} {WITHOUT}") from None
 
 
 _READS = {"int64": "int_", "float64": "float_", "bool": "bool_"}

@@ -16,13 +16,14 @@ def written(function: FunctionType, name: str) -> Written:
     """The syntax of a function; refused where its text is not to be had."""
     code = function.__code__
     try:
-        lines, first = inspect.getsourcelines(function)
+        # Of the code: a function that wraps another one would give the text of that.
+        lines, first = inspect.getsourcelines(code)
     except (OSError, TypeError) as error:
         raise NotCompiledError(
             f"{name} cannot be compiled: its text is not to be had ({error}). Write it in a file "
             f"or in a cell of a notebook. {WITHOUT}"
         ) from error
-    if function.__name__ == "<lambda>":
+    if code.co_name == "<lambda>":
         return _lambda(code, name)
     text = textwrap.dedent("".join(lines))
     node = ast.parse(text).body[0]

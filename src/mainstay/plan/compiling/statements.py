@@ -25,6 +25,9 @@ _NO_PLACE = {
     ast.Delete: ("del", "Leave it out; a state is emptied with clear()."),
 }
 
+MOST_ROUNDS = 20
+"""How often a loop is compiled until the types of its variables are known."""
+
 
 def function(frame: Frame, node: ast.FunctionDef | ast.Lambda) -> None:
     """A body, up to its end."""
@@ -103,6 +106,7 @@ def _unpack(frame: Frame, target: ast.Tuple | ast.List, value: Value) -> None:
         frame.known = None
         return
     if value.type.kind == "row":
+        there(frame.write, value)
         items = [frame.kernel.column(number) for number in frame.kernel.visible.values()]
     elif value.type.kind == "tuple":
         items = there(frame.write, value).items()
@@ -138,6 +142,9 @@ def _pass(frame: Frame, node: ast.stmt) -> None:
 
 
 def _return(frame: Frame, node: ast.Return) -> None:
+    if frame.is_generator and isinstance(node.value, ast.List | ast.Dict):
+        remedy = "Yield each row: what a function that yields returns is dropped."
+        frame.refuse(node, "a function that yields returns rows", remedy)
     if frame.emits is not None and isinstance(node.value, ast.List | ast.Dict):
         frame.emits(frame, node.value, node)
         frame.leave()
@@ -287,7 +294,8 @@ def _loop(
     ``leaves`` says that the opening itself ends it, at its head.
     """
     start = frame.known
-    at_head, behind = start, None
+    before, behind = frame.settled.get(node, (None, None))
+    at_head, rounds = both(start, before), 0
     natural = frame.write.name("_natural") if node.orelse else None
     while True:
         loop = Loop(natural, target=(at_head, behind))
@@ -299,7 +307,11 @@ def _loop(
             new_head = new_behind = both(new_head, loop.at_break)
         if new_head == at_head and new_behind == behind:
             break
-        at_head, behind = new_head, new_behind
+        at_head, behind, rounds = new_head, new_behind, rounds + 1
+        if rounds > MOST_ROUNDS:
+            remedy = "Give each variable a value of one type before the loop."
+            frame.refuse(node, "a variable is of another type in each turn of a loop", remedy)
+    frame.settled[node] = at_head, behind
     write = frame.write
     frame.bring(start, at_head)
     if natural is not None:

@@ -77,11 +77,14 @@ class Type:
 
     @property
     def parts(self) -> tuple[tuple[str, str], ...]:
-        """What a value of it consists of: for each part the end of its name, and a zero."""
+        """What a value of it consists of: for each part the end of its name, and a zero.
+
+        No end has a q, so that item 1 of item 0 is not item 10.
+        """
         own: tuple[tuple[str, str], ...]
         if self.kind == "tuple":
             own = tuple(
-                (f"{number}{end}", zero)
+                (f"{number}q{end}", zero)
                 for number, item in enumerate(self.items)
                 for end, zero in item.parts
             )
@@ -130,13 +133,21 @@ def joined(one: Type, other: Type) -> Type | None:
     if one == other:
         return one
     if one.kind == "none":
-        return other.maybe
+        return _or_none(other)
     if other.kind == "none":
-        return one.maybe
+        return _or_none(one)
     both = _joined_plain(one.plain, other.plain)
     if both is None:
         return None
     return both.maybe if one.optional or other.optional else both
+
+
+def _or_none(type_: Type) -> Type | None:
+    """A value, or None on another way: where it is from says no longer whether it is there."""
+    if type_.kind != "column":
+        return type_.maybe
+    kind = coded(type_)
+    return None if kind is None else Type(kind, optional=True)
 
 
 def _joined_plain(one: Type, other: Type) -> Type | None:

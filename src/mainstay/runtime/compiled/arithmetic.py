@@ -163,7 +163,7 @@ def fdiv(a: float, b: float) -> float:
 def ffloordiv(a: float, b: float) -> float:
     if b == 0.0 or not math.isfinite(a) or not math.isfinite(b):
         raise Trap
-    rest = math.fmod(a, b)
+    rest = float(np.fmod(a, b))
     quotient = (a - rest) / b
     if rest != 0.0 and (b < 0.0) != (rest < 0.0):
         quotient -= 1.0
@@ -178,7 +178,7 @@ def ffloordiv(a: float, b: float) -> float:
 def ffmod(a: float, b: float) -> float:
     if b == 0.0 or not math.isfinite(a) or not math.isfinite(b):
         raise Trap
-    rest = math.fmod(a, b)
+    rest = float(np.fmod(a, b))
     if rest == 0.0:
         return math.copysign(0.0, b)
     if (b < 0.0) != (rest < 0.0):
@@ -325,7 +325,7 @@ def m_atan2(a: float, b: float) -> float:
 def m_fmod(a: float, b: float) -> float:
     if b == 0.0:
         raise Trap
-    return math.fmod(m_finite(a), m_finite(b))
+    return float(np.fmod(m_finite(a), m_finite(b)))
 
 
 # ---------------------------------------------------------------- time

@@ -24,7 +24,8 @@ def found(function: Any, ctx: ProcessContext | None, path: Path) -> Any:
         for step, name in path:
             here = ctx if step == "ctx" else here
             here = _next(here, step, name)
-    except (AttributeError, KeyError, ValueError, TypeError) as error:
+    except Exception as error:
+        # Whatever stands in the way of it, the function itself meets it where it asks.
         raise LostError(path) from error
     return here
 

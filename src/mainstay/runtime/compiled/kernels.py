@@ -23,7 +23,15 @@ class InterpretedKernels:
     """Kernels that the interpreter runs: as slow as it is, and the same in all they do."""
 
     def load(self, program: Program) -> Kernel:
-        names = dict(vars(arithmetic))
+        names = vars(arithmetic) | {"fpower": _power}
         exec(compile(program.text, f"<kernel of {program.name}>", "exec"), names)
         kernel: Any = names["kernel"]
         return kernel  # type: ignore[no-any-return]
+
+
+def _power(a: float, b: float) -> float:
+    """What is too large is an error to the interpreter, and infinite to machine code."""
+    try:
+        return arithmetic.fpower(a, b)
+    except OverflowError:
+        raise arithmetic.Trap from None

@@ -22,7 +22,7 @@ def number_of(value: Any) -> tuple[Form, Any] | None:
     if kind is float:
         return "float", value
     if kind is str:
-        return "str", value
+        return ("str", value) if _is_text(value) else None
     if kind is bytes:
         return "bytes", value
     if kind is timedelta:
@@ -34,7 +34,32 @@ def number_of(value: Any) -> tuple[Form, Any] | None:
     return None
 
 
-def _moment(value: datetime) -> tuple[Form, Any]:
+def _is_text(value: str) -> bool:
+    """Whether a column can hold it: half a surrogate pair has no bytes."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _moment(value: datetime) -> tuple[Form, Any] | None:
     if value.tzinfo is None:
         return "time", (value - _EPOCH) // _MICROSECOND
+    if value.tzinfo is not timezone.utc:
+        # It has an hour and a day of its own, which the number does not say.
+        return None
     return "zoned", (value - _ZONED_EPOCH) // _MICROSECOND
+
+
+def marks_of(found: Any) -> Any:
+    """What tells a collection of plain values, or None, from what may be there later.
+
+    Not the collection itself, which may be changed in place; nor its equal, as 1 is True's.
+    """
+    kind = type(found)
+    if kind in (list, tuple):
+        return kind, [(type(each), repr(each)) for each in found]
+    if kind in (set, frozenset):
+        return kind, {(type(each), each) for each in found}
+    return kind, found is None

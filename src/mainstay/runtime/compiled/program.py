@@ -40,7 +40,8 @@ class Guard:
     """Something that was taken as it was when the job started, such as a tuple of names."""
 
     path: Path
-    value: Any
+    marks: Any
+    """What tells it from others (``plain.marks_of``)."""
 
 
 Step = tuple[str, str]

@@ -17,7 +17,7 @@ from mainstay.runtime.compiled.arithmetic import Full, Trap
 from mainstay.runtime.compiled.dense import DenseState
 from mainstay.runtime.compiled.finding import LostError, found
 from mainstay.runtime.compiled.kernels import Kernel
-from mainstay.runtime.compiled.plain import number_of
+from mainstay.runtime.compiled.plain import marks_of, number_of
 from mainstay.runtime.compiled.program import OutUse, Program
 from mainstay.runtime.compiled.scratch import Scratch
 from mainstay.runtime.compiled.texts import CODED_AS, AllTexts
@@ -85,12 +85,14 @@ class Run:
         self._grow(count)
         while self._progress[0] < count:
             before = int(self._progress[0])
-            try:
-                outs = [*self._outs, self._room]
-                kernel(self._progress, count, self._group, *arguments, *states, *outs)
-            except Full:
+            stopped = _stopped_by(
+                kernel,
+                [self._progress, count, self._group, *arguments, *states, *self._outs, self._room],
+            )
+            # Not while it is handled: it would be the context of an error of the author's.
+            if stopped is Full:
                 self._grow(2 * self._room + 1)
-            except Trap:
+            elif stopped is Trap:
                 here = int(self._progress[0])
                 # Where one row after the other traps the kernel is only in the way.
                 at_a_time = min(2 * at_a_time, MOST_AT_A_TIME) if here == last else 1
@@ -127,7 +129,7 @@ class Run:
         try:
             for guard in parts.program.guards:
                 now = found(parts.function, parts.ctx, guard.path)
-                if type(now) is not type(guard.value) or now != guard.value:
+                if marks_of(now) != guard.marks:
                     return None
             values = [found(parts.function, parts.ctx, c.path) for c in parts.program.constants]
         except LostError:
@@ -251,6 +253,15 @@ class Run:
         """Put back what was written."""
         for state, handle in zip(self._states, self._parts.states, strict=True):
             state.store(handle, self._keys)
+
+
+def _stopped_by(kernel: Kernel, arguments: list[Any]) -> type[Exception] | None:
+    """Have a kernel go on, and say what it was stopped by."""
+    try:
+        kernel(*arguments)
+    except (Full, Trap) as stop:
+        return type(stop)
+    return None
 
 
 def _set_one(values: list[Any], place: int, codes: Array) -> None:

@@ -1,0 +1,41 @@
+"""Functions drawn from seeds give what they give without ``compiled``, value for value and error
+for error."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.compiled.trials import trial
+
+AT_A_TIME = 50
+IN_THE_SUITE = 200
+WITH_NUMBA = (3, 12)
+
+
+@pytest.mark.parametrize("first", range(0, IN_THE_SUITE, AT_A_TIME))
+def test_a_drawn_function_is_the_same_when_compiled(first: int, tmp_path: Path) -> None:
+    ends = Counter(trial(seed, tmp_path) for seed in range(first, first + AT_A_TIME))
+    # Or they would not say much.
+    assert ends["rows"] >= AT_A_TIME // 5, ends
+
+
+@pytest.mark.parametrize("seed", WITH_NUMBA)
+def test_a_drawn_function_is_the_same_as_machine_code(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("numba")
+    from mainstay.native.kernels import FOLDER, NumbaKernels
+
+    monkeypatch.setenv(FOLDER, str(tmp_path / "kernels"))
+    assert trial(seed, tmp_path, NumbaKernels()) == "rows"
+
+
+@pytest.mark.soak
+def test_many_drawn_functions_are_the_same_when_compiled(tmp_path: Path) -> None:
+    first = int(os.environ.get("MAINSTAY_FIRST_SEED", "1000"))
+    for seed in range(first, first + int(os.environ.get("MAINSTAY_SEEDS", "100000")) // 20):
+        trial(seed, tmp_path)
