@@ -131,9 +131,9 @@ def test_every_day_of_some_centuries_has_its_date() -> None:
 
 def test_machine_code_computes_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("numba")
-    from mainstay.native import kernels
+    from mainstay.native import cache, kernels
 
-    monkeypatch.setenv(kernels.FOLDER, str(tmp_path))
+    monkeypatch.setenv(cache.FOLDER, str(tmp_path))
     # One function of all, because each that is compiled by itself takes a second.
     whole = [name for name in EXPECTED if isinstance(_sample(name), int)]
     parts = [name for name in EXPECTED if name not in whole]

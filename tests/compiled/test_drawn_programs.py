@@ -28,7 +28,8 @@ def test_a_drawn_function_is_the_same_as_machine_code(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("numba")
-    from mainstay.native.kernels import FOLDER, NumbaKernels
+    from mainstay.native.cache import FOLDER
+    from mainstay.native.kernels import NumbaKernels
 
     monkeypatch.setenv(FOLDER, str(tmp_path / "kernels"))
     assert trial(seed, tmp_path, NumbaKernels()) == "rows"
