@@ -137,7 +137,7 @@ def test_machine_code_computes_the_same(tmp_path: Path, monkeypatch: pytest.Monk
     # One function of all, because each that is compiled by itself takes a second.
     whole = [name for name in EXPECTED if isinstance(_sample(name), int)]
     parts = [name for name in EXPECTED if name not in whole]
-    module = kernels._module(
+    module = cache.module_of(
         kernels._source(_chooser("whole_", whole, "0") + _chooser("parts_", parts, "0.0")),
         "every_function",
     )
