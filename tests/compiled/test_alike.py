@@ -54,6 +54,17 @@ SAME = {
     "a variable that a loop would have set": Case(
         "n = 0\nwhile n < 4 and row.x > 0:\n    n += 1\n    z = n\nyield (z,)"
     ),
+    "the else of a loop, with and without a break": Case(
+        "for n in range(4):\n    if n == row.x:\n        break\nelse:\n    n = -1\n"
+        "m = 0\nwhile m < 3:\n    m += 1\n    if m > row.x:\n        break\nelse:\n    m = 99\n"
+        "yield (n * 1000 + m,)",
+        rows=[[(1, x, 0.0, "") for x in range(-1, 6)]],
+    ),
+    "a private attribute": Case("yield (row.x + self.__step,)", members="    __step = 3\n"),
+    "a range at the ends of its numbers": Case(
+        "n = 0\nfor i in range(row.x - 2, row.x):\n    n += i\nyield (n,)",
+        rows=[[(1, (1 << 63) - 1, 0.0, ""), (1, -(1 << 61), 0.0, ""), (1, (1 << 62) + 1, 0.0, "")]],
+    ),
     "loops within loops": Case(
         "\n".join("    " * n + f"for i{n} in range(1):" for n in range(10))
         + "\n"

@@ -18,6 +18,7 @@ from mainstay.plan.compiling import (
     statements,
 )
 from mainstay.runtime.compiled import arithmetic, dense, kernels, run
+from tests.compiled.test_alike import SAME, outcomes
 from tests.compiled.trials import trial
 
 MOST_SEEDS = 300
@@ -160,7 +161,6 @@ DEFECTS: dict[str, Plant] = {
     "branches are swapped": _a_swapped_branch,
     "unset variables are zero": _no_unset_variables,
     "None is zero": _none_is_zero,
-    "the else of a loop comes after a break": _else_of_every_loop,
     "a state of a row that trapped is lost": _state_is_not_written,
     "rows that trapped go first": _rows_in_another_order,
     "-0.0 becomes 0.0": _negative_zero_is_zero,
@@ -194,6 +194,16 @@ def test_a_planted_defect_is_noticed(
         if _is_noticed(seed, tmp_path):
             return
     raise AssertionError(f"{MOST_SEEDS} drawn functions are the same with it")
+
+
+@pytest.mark.mutation
+def test_an_else_that_comes_after_a_break_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Hardly a drawn loop has both.
+    _else_of_every_loop(monkeypatch)
+    compiled, own = outcomes(SAME["the else of a loop, with and without a break"], tmp_path)
+    assert compiled != own
 
 
 def _is_noticed(seed: int, folder: Path) -> bool:

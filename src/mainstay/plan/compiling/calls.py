@@ -170,6 +170,7 @@ def inlined(
             "Yield in process() itself; let it return a value.",
         )
     bound = _bound(frame, node, function, path, positional, named)
+    frame.kernel.guard(path, function)
     source = written(function, f"{frame.written.name}: {function.__name__}()")
     prefix = f"h{frame.write.name()[1:]}_"
     types: list[Type] = []

@@ -194,7 +194,7 @@ def _attribute(frame: Frame, node: ast.Attribute) -> Value | Thing:
             return lifted(frame.kernel, found, (*owner.path, ("attr", node.attr)))
         frame.refuse(node, f"{ast.unparse(node.value)} has no {node.attr!r}", "Correct the name.")
     if owner.kind == "instance":
-        found = _attribute_of(frame, node, owner.object)
+        found = _attribute_of(frame, node, owner.object, node.attr)
         if found is not _MISSING:
             return lifted(frame.kernel, found, (*owner.path, ("attr", node.attr)))
     return _no_value(frame, node.value, owner)
@@ -234,12 +234,20 @@ def _column(frame: Frame, node: ast.expr, name: str) -> Value:
     return kernel.column(kernel.visible[name])
 
 
+def _mangled(frame: Frame, name: str) -> str:
+    """A private name of a class, as Python has it."""
+    if not name.startswith("__") or name.endswith("__"):
+        return name
+    *_, owner, _ = ["", *frame.function.__qualname__.split(".")]
+    return f"_{owner.lstrip('_')}{name}" if owner else name
+
+
 def _attribute_of_self(frame: Frame, node: ast.Attribute, owner: Thing) -> Value | Thing:
-    function, name = owner.object, node.attr
+    function, name = owner.object, _mangled(frame, node.attr)
     for state in frame.kernel.infos if function is frame.kernel.function else ():
         if state.name == name:
             return Thing("state", None, owner.path, state, name)
-    found = _attribute_of(frame, node, function)
+    found = _attribute_of(frame, node, function, name)
     if found is _MISSING:
         frame.refuse(
             node,
@@ -249,19 +257,17 @@ def _attribute_of_self(frame: Frame, node: ast.Attribute, owner: Thing) -> Value
     if isinstance(found, StateDeclaration) or hasattr(type(found), "emit_many"):
         frame.refuse(node, f"self.{name} is no state that compiled code can use")
     path = (*owner.path, ("attr", name))
-    static = vars(type(function)).get(name) if isinstance(found, type(_attribute)) else None
     if callable(found) and not isinstance(found, type):
-        is_static = isinstance(static, staticmethod) or not hasattr(found, "__self__")
-        return Thing("object" if is_static else "method", found, path, name=name)
+        return Thing("method" if hasattr(found, "__self__") else "object", found, path, name=name)
     return lifted(frame.kernel, found, path)
 
 
 _MISSING = object()
 
 
-def _attribute_of(frame: Frame, node: ast.Attribute, owner: Any) -> Any:
+def _attribute_of(frame: Frame, node: ast.Attribute, owner: Any, name: str) -> Any:
     """What an object has under a name; refused where it is computed whenever it is asked for."""
-    static = inspect.getattr_static(owner, node.attr, _MISSING)
+    static = inspect.getattr_static(owner, name, _MISSING)
     if static is _MISSING:
         return _MISSING
     if isinstance(static, property | cached_property) and not isinstance(owner, Enum):
@@ -270,7 +276,7 @@ def _attribute_of(frame: Frame, node: ast.Attribute, owner: Any) -> Any:
             f"{ast.unparse(node)} is a property",
             f"Make a method of it, and write {ast.unparse(node)}().",
         )
-    return getattr(owner, node.attr, _MISSING)
+    return getattr(owner, name, _MISSING)
 
 
 def _attribute_of_context(frame: Frame, node: ast.Attribute) -> Value | Thing:

@@ -243,7 +243,7 @@ def _bound(frame: Frame, node: ast.expr) -> str:
     if value.type.kind not in ("int", "bool"):
         frame.refuse(node, f"range() is given {value.type}", "Give it whole numbers.")
     code: str = frame.write.temp(f"int_({value.code})")
-    frame.write.trap_unless(f"-4611686018427387904 <= {code} <= 4611686018427387904")
+    frame.write.trap_unless(f"-2305843009213693952 <= {code} <= 2305843009213693952")
     return code
 
 

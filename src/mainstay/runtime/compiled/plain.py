@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date, datetime, timedelta, timezone
+from types import CodeType, FunctionType
 from typing import Any
 
 from mainstay.state.fixed_width import Form
@@ -53,11 +54,15 @@ def _moment(value: datetime) -> tuple[Form, Any] | None:
 
 
 def marks_of(found: Any) -> Any:
-    """What tells a collection of plain values, or None, from what may be there later.
+    """What tells a collection of plain values, a function, or None from what may be there later.
 
     Not the collection itself, which may be changed in place; nor its equal, as 1 is True's.
     """
     kind = type(found)
+    if kind is FunctionType:
+        code = found.__code__
+        consts = [repr(each) for each in code.co_consts if not isinstance(each, CodeType)]
+        return kind, (code.co_code, code.co_names, consts)
     if kind in (list, tuple):
         return kind, [(type(each), repr(each)) for each in found]
     if kind in (set, frozenset):
