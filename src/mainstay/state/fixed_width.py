@@ -101,7 +101,9 @@ def column_of(values: Array, ok: Array | None, form: Form, arrow: pa.DataType) -
     if form == "date":
         values = values.astype(np.int32)
     elif pa.types.is_float32(arrow):
-        values = values.astype(np.float32)
+        with np.errstate(over="ignore"):
+            # What is too large is infinite, as it is in a column that Arrow makes.
+            values = values.astype(np.float32)
     column = pa.array(values, mask=mask)
     return column if column.type == arrow else column.cast(arrow)
 
