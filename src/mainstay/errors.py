@@ -4,6 +4,7 @@
 
     MainstayError
     ├── GraphError              the program is wrong: change it
+    │   ├── NotCompiledError    something has no compiled form (plan/compiling/refusal.py)
     │   ├── SchemaError         a type or schema string is wrong, or a row does not fit it
     │   └── KeywordError        a call has an argument that does not exist; a TypeError as well
     ├── StateTypeError          a value does not fit the declared state type
@@ -51,6 +52,13 @@ Not in the tree, because nobody gets them from a job:
   that comes from another process.
 - ``UnfitValueError`` (spark/processors/errors.py): what Spark raises where a value does not fit a
   state; the job ends with a ``UserFunctionError`` that names the operator.
+- ``Trap`` (runtime/compiled/arithmetic.py): a kernel stops, and the function itself is called for
+  that row. ``Full`` (runtime/compiled/arithmetic.py): it stops, and goes on with more room.
+- ``LostError`` (runtime/compiled/finding.py): a constant of a compiled function is gone; the
+  function itself is called.
+- ``NoSuchOperationError`` (plan/compiling/operations.py), ``UnknownNameError``
+  (plan/compiling/lifting.py), ``WrongFormError`` (plan/compiling/fitting.py): who catches them
+  raises a ``NotCompiledError`` that names the line.
 - ``TooLargeError`` (schema/sizes.py): its caller makes smaller batches.
 - ``UnsureError`` (inspect/sql_keys.py): which keys a statement reads is not known; its caller reads
   all.

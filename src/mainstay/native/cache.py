@@ -47,7 +47,7 @@ def _temporary() -> Path:
 
 
 def module_of(source: str, name: str) -> ModuleType:
-    """A text as a module of a file. It is written once, whole, by whoever is the first."""
+    """A text as a module of a file. The process that needs it first writes it, whole."""
     path = cache_folder() / f"{name}.py"
     if not path.exists() or path.read_text("utf-8") != source:
         _write(path, source)
@@ -64,7 +64,7 @@ def _write(path: Path, source: str) -> None:
     handle, made = tempfile.mkstemp(dir=path.parent, suffix=".new")
     with os.fdopen(handle, "w", encoding="utf-8") as file:
         file.write(source)
-    # The same time whoever writes it: the cache of machine code goes by it.
+    # Always the same time: the cache of machine code goes by it.
     os.utime(made, (0, 0))
     os.replace(made, path)
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from mainstay.plan.compiling import expressions, states
 from mainstay.plan.compiling.conversions import snapshot
-from mainstay.plan.compiling.fitting import DoesNotFitError, fitted
+from mainstay.plan.compiling.fitting import WrongFormError, fitted
 from mainstay.plan.compiling.frame import Frame
 from mainstay.plan.compiling.kernel import dtype
 from mainstay.plan.compiling.refusal import WITHOUT
@@ -184,7 +184,7 @@ class Emission:
             if field.nullable:
                 stores.append(f"o{number}_ok[n] = {value.ok or 'True'}")
             return stores
-        except DoesNotFitError:
+        except WrongFormError:
             frame.refuse(
                 at,
                 f"the column {field.name!r} is declared as {format_type(field.type)} and is given "

@@ -12,7 +12,7 @@ from mainstay.plan.compiling.values import Value
 _SINGLE_EXACT = 1 << 24
 
 
-class DoesNotFitError(Exception):
+class WrongFormError(Exception):
     """No value of the one type is one of the other."""
 
 
@@ -21,7 +21,7 @@ def fitted(kernel: Kernel, value: Value, arrow: pa.DataType, *, is_kept: bool) -
     precision at once where that is declared."""
     to = of_arrow(arrow)
     if to is None:
-        raise DoesNotFitError
+        raise WrongFormError
     value = there(kernel.write, value)
     match to.kind:
         case "int":
@@ -30,15 +30,15 @@ def fitted(kernel: Kernel, value: Value, arrow: pa.DataType, *, is_kept: bool) -
             return Value(to, (_float(kernel, value, arrow, is_kept=is_kept),))
         case "str" | "bytes":
             if coded(value.type) != to.kind:
-                raise DoesNotFitError
+                raise WrongFormError
             return as_code(kernel.write, kernel, value)
         case "time" | "zoned":
             if value.type.kind not in ("time", "zoned"):
-                raise DoesNotFitError
+                raise WrongFormError
             return Value(to, value.parts)
         case _:
             if value.type.kind != to.kind:
-                raise DoesNotFitError
+                raise WrongFormError
             return value
 
 
@@ -49,7 +49,7 @@ def _whole(kernel: Kernel, value: Value, arrow: pa.DataType) -> str:
     elif value.type.kind == "int":
         code = value.code
     else:
-        raise DoesNotFitError
+        raise WrongFormError
     if arrow.bit_width == 64:
         return code
     most = (1 << (arrow.bit_width - 1)) - 1
@@ -73,7 +73,7 @@ def _float(kernel: Kernel, value: Value, arrow: pa.DataType, *, is_kept: bool) -
         case "float":
             code = value.code
         case _:
-            raise DoesNotFitError
+            raise WrongFormError
     if not is_kept:
         return code
     return write.temp(f"{'single' if is_single else 'canonical'}({code})")

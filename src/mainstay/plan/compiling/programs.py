@@ -80,7 +80,7 @@ def _problem(info: StateInfo) -> str:
 
 
 class _Compiling:
-    """One function on its way to a kernel."""
+    """One function that becomes a kernel."""
 
     def __init__(
         self,

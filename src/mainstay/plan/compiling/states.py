@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from mainstay.plan.compiling import calls, expressions
 from mainstay.plan.compiling.conversions import converted, loaded, snapshot, there
-from mainstay.plan.compiling.fitting import DoesNotFitError, fitted
+from mainstay.plan.compiling.fitting import WrongFormError, fitted
 from mainstay.plan.compiling.frame import Frame
 from mainstay.plan.compiling.operations import NoSuchOperationError
 from mainstay.plan.compiling.refusal import WITHOUT
@@ -124,7 +124,7 @@ def fitted_state(frame: Frame, node: ast.AST, number: int, value: Value) -> Valu
         if pa.types.is_struct(info.value.arrow):
             return _fitted_struct(frame, number, value, info.value.arrow)
         return fitted(frame.kernel, value, info.value.arrow, is_kept=True)
-    except DoesNotFitError:
+    except WrongFormError:
         frame.refuse(
             node,
             f"the state {info.name!r} is declared as {info.value.ddl} and is given {value.type}",
@@ -134,17 +134,17 @@ def fitted_state(frame: Frame, node: ast.AST, number: int, value: Value) -> Valu
 
 def _fitted_struct(frame: Frame, number: int, value: Value, arrow: pa.DataType) -> Value:
     if value.type.kind != "tuple":
-        raise DoesNotFitError
+        raise WrongFormError
     fields = list(arrow)
     names = value.type.names
     items: list[Value] = value.items()
     if names is not None:
         if not {field.name for field in fields}.issuperset(names):
-            raise DoesNotFitError
+            raise WrongFormError
         by_name = dict(zip(names, items, strict=True))
         items = [by_name.get(field.name, NOTHING) for field in fields]
     if len(items) != len(fields):
-        raise DoesNotFitError
+        raise WrongFormError
     type_ = frame.kernel.state(number).plain
     parts: list[str] = []
     for field, item, to in zip(fields, items, type_.items, strict=True):

@@ -1,4 +1,4 @@
-"""The rows of a batch on their way through a kernel, or through the function itself.
+"""The rows of a batch, processed by a kernel or by the function itself.
 
 This is a hot file (benchmarks/compiled.py).
 """
