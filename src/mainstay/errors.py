@@ -56,9 +56,9 @@ Not in the tree, because nobody gets them from a job:
   that row. ``Full`` (runtime/compiled/arithmetic.py): it stops, and goes on with more room.
 - ``LostError`` (runtime/compiled/finding.py): a constant of a compiled function is gone; the
   function itself is called.
-- ``NoSuchOperationError`` (plan/compiling/operations.py), ``UnknownNameError``
-  (plan/compiling/lifting.py), ``WrongFormError`` (plan/compiling/fitting.py): who catches them
-  raises a ``NotCompiledError`` that names the line.
+- ``UnknownNameError`` (plan/compiling/lifting.py), ``WrongFormError`` (plan/compiling/fitting.py),
+  ``NoSuchOperationError`` (plan/compiling/operations.py): who catches them raises a
+  ``NotCompiledError`` that names the line.
 - ``TooLargeError`` (schema/sizes.py): its caller makes smaller batches.
 - ``UnsureError`` (inspect/sql_keys.py): which keys a statement reads is not known; its caller reads
   all.
