@@ -20,6 +20,7 @@ from mainstay.masking import masked, refuse_login
 from mainstay.snapshot.listing import ListedStorage, StoredFile
 from mainstay.snapshot.panics import without_panics
 from mainstay.snapshot.storage import BytesLike, NotFound, Paths
+from mainstay.snapshot.store_access import refuse_endpoint, remedy
 from mainstay.snapshot.store_client import RETRIES, client_options
 from mainstay.snapshot.store_urls import meant_scheme, refuse_torn
 
@@ -85,6 +86,12 @@ def open_storage(url_or_path: str) -> ObjectStorage:
             "Give a local path or a file://, s3://, gs:// or az:// URL."
             f"{meant_scheme(scheme)}"
         )
+    if scheme != "memory" and not urlsplit(url_or_path).netloc:
+        raise SnapshotStorageError(
+            f"cannot open the storage {url_or_path!r}: it names no bucket. "
+            f"Write it as in {scheme}://bucket/folder."
+        )
+    refuse_endpoint(url_or_path)
     try:
         return ObjectStorage(_store(url_or_path, scheme), url_or_path)
     except _FAILURES as error:
@@ -305,4 +312,5 @@ def _cannot_open(name: str, error: Exception) -> SnapshotStorageError:
 
 def _first_line(error: Exception) -> str:
     # Obstore appends a dump of its internals below the first line.
-    return masked(str(error).partition("\n")[0])
+    line = masked(str(error).partition("\n")[0])
+    return f"{line}{remedy(line)}"

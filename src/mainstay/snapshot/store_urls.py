@@ -24,7 +24,9 @@ _OTHER_NAMES = {
     "wasbs": "az",
 }
 """What else a place that is known is called elsewhere, where that is not near in spelling."""
-_TORN = re.compile(r"(file|s3a?|s3n|gs|gcs|az|abfss?|wasbs?|hdfs|memory):(?!//)/*(.*)", re.I)
+_TORN = re.compile(
+    r"(file|s3a?|s3n|gs|gcs|az|abfss?|wasbs?|hdfs|dbfs|memory):(?!//)[:/]*(.*)", re.I
+)
 
 
 def refuse_torn(place: str, error: type[Exception]) -> None:

@@ -77,7 +77,9 @@ TYPOS: list[tuple[Callable[[], Any], str, str]] = [
     (lambda: open_existing("gs:bucket/x"), "'gs:bucket/x'", "'gs://bucket/x'"),
     (lambda: ms.Snapshots("s3:/bucket/x"), "'s3:/bucket/x'", "'s3://bucket/x'"),
     (lambda: ms.Snapshots(Path("s3://bucket/x")), "pathlib.Path drops", "'s3://bucket/x'"),
-    (lambda: ms.Snapshots("az:/account/box"), "'az:/account/box'", "'az://account/box'"),
+    (lambda: ms.Snapshots("az:/box/job"), "'az:/box/job'", "'az://box/job'"),
+    (lambda: ms.Snapshots("s3:://box/x"), "'s3:://box/x'", "'s3://box/x'"),
+    (lambda: ms.Snapshots("dbfs:/x"), "'dbfs:/x'", "'dbfs://x'"),
     (lambda: ms.Snapshots("file:/srv/x"), "'file:/srv/x'", "'file:///srv/x'"),
     (
         lambda: ms.Environment(restore="s3:/bucket/saved"),
