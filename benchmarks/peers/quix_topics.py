@@ -31,7 +31,7 @@ def fill(servers: str, topic: str, workload: str, first: int, count: int) -> Non
         for key, value in _messages(workload, at, min(AT_ONCE, first + count - at)):
             _send(producer, topic, key, value)
     if left := producer.flush(120):
-        raise SystemExit(f"{left} records did not reach the broker within two minutes")
+        raise TimeoutError(f"{left} records did not reach the broker within two minutes")
 
 
 def _messages(workload: str, first: int, count: int) -> Iterator[tuple[bytes, bytes]]:
