@@ -6,13 +6,14 @@ that ask for it are skipped, and say why.
 
 from __future__ import annotations
 
+import ast
 import itertools
 import os
 import signal
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
@@ -38,6 +39,22 @@ os.environ["MAINSTAY_REGISTRY"] = _registry.name
 _SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 for _variable in ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS", "SPARK_DAEMON_JAVA_OPTS"):
     os.environ.setdefault(_variable, _SHORT_LIVED)
+
+# Python 3.11 may fail to parse while another thread does (CPython's gh-106905), as threads of jobs do
+# for tracebacks. In pytest's own report of a failure that would end the whole run.
+_parse = ast.parse
+
+
+def _parse_again(*arguments: Any, **named: Any) -> ast.AST:
+    for _ in range(100):
+        try:
+            return _parse(*arguments, **named)
+        except SystemError:
+            continue
+    return _parse(*arguments, **named)
+
+
+ast.parse = _parse_again  # type: ignore[assignment]
 
 # A shell starts what runs in the background with Ctrl-C ignored, and processes hand that on: those
 # that tests start and interrupt would never end.

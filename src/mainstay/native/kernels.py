@@ -18,6 +18,7 @@ from typing import Any
 from mainstay import __version__
 from mainstay.errors import MainstayError, named
 from mainstay.native.cache import compiled_files, forget, module_of
+from mainstay.plan.compiling.parsing import parsed
 from mainstay.runtime.compiled import arithmetic
 from mainstay.runtime.compiled.kernels import Kernel
 from mainstay.runtime.compiled.program import Program
@@ -109,7 +110,7 @@ def _type(told: str) -> Any:
 
 def _source(text: str) -> str:
     """A file with the kernel, and with what it computes with."""
-    tree = ast.parse(inspect.getsource(arithmetic))
+    tree = parsed(inspect.getsource(arithmetic))
     parts = [_HEAD]
     for node in tree.body:
         if isinstance(node, ast.Assign):

@@ -9,6 +9,7 @@ import textwrap
 from types import CodeType, FunctionType
 from typing import Any
 
+from mainstay.plan.compiling.parsing import parsed
 from mainstay.plan.compiling.refusal import WITHOUT, NotCompiledError, Written
 
 
@@ -26,7 +27,7 @@ def written(function: FunctionType, name: str) -> Written:
     if code.co_name == "<lambda>":
         return _lambda(code, name)
     text = textwrap.dedent("".join(lines))
-    node = ast.parse(text).body[0]
+    node = parsed(text).body[0]
     if not isinstance(node, ast.FunctionDef):
         raise NotCompiledError(
             f"{name} cannot be compiled: it is no function that was written with def. {WITHOUT}"
@@ -37,7 +38,7 @@ def written(function: FunctionType, name: str) -> Written:
 def _lambda(code: CodeType, name: str) -> Written:
     """A lambda among others of its file: the one that compiles to the same."""
     lines = linecache.getlines(code.co_filename)
-    tree = ast.parse("".join(lines))
+    tree = parsed("".join(lines))
     found = [
         node
         for node in ast.walk(tree)
