@@ -40,8 +40,8 @@ _SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 for _variable in ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS", "SPARK_DAEMON_JAVA_OPTS"):
     os.environ.setdefault(_variable, _SHORT_LIVED)
 
-# Python 3.11 may fail to parse while another thread does (CPython's gh-106905), as threads of jobs do
-# for tracebacks. In pytest's own report of a failure that would end the whole run.
+# Python 3.11 may fail to parse while another thread does (CPython's gh-106905), as threads of jobs
+# do for tracebacks. In pytest's own report of a failure that would end the whole run.
 _parse = ast.parse
 
 

@@ -15,7 +15,7 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any
@@ -32,6 +32,8 @@ SETTING = "MAINSTAY_TRACEBACKS"
 
 CARRIED = "runtime_traceback"
 """The attribute of an exception that holds the whole traceback it had in another process."""
+
+_TRIES = 100
 
 
 def are_full() -> bool:
@@ -53,11 +55,25 @@ def own_traceback(error: BaseException) -> str:
     """The traceback without the frames of this package, and those of its causes likewise."""
     shown = traceback.TracebackException.from_exception(error)
     _trim(shown)
-    return "".join(shown.format())
+    return _written(shown.format)
 
 
 def full_traceback(error: BaseException) -> str:
-    return "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    return _written(lambda: traceback.format_exception(type(error), error, error.__traceback__))
+
+
+def _written(lines: Callable[[], Iterable[str]]) -> str:
+    """The lines as one text.
+
+    To mark places Python 3.11 parses them, and may fail where another thread parses at the same
+    time (CPython's gh-106905); then it is done again.
+    """
+    for _ in range(_TRIES):
+        try:
+            return "".join(lines())
+        except SystemError:
+            continue
+    return "".join(lines())
 
 
 def reportable(error: BaseException) -> Exception:
