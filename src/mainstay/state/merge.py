@@ -25,7 +25,7 @@ from mainstay.state.dropping import drops_of, surviving
 from mainstay.state.grouping import Grouper
 from mainstay.state.growing_rows import are_appending, joined_rows, with_puts
 from mainstay.state.operations import DELETE, ENTRY_PUT, ENTRY_REMOVE, PUT
-from mainstay.state.stored_key import codes_in, key_columns
+from mainstay.state.stored_key import StoredKey, codes_in, key_columns
 
 
 def merge(parts: Sequence[StateTable], *, to_base: bool) -> StateTable:
@@ -55,6 +55,17 @@ def _joined(rows: StateTable, to_base: bool) -> StateTable:
         is_there = table.column("op").to_numpy() != DELETE
         table, groups = with_puts(table.filter(pa.array(is_there))), groups[is_there]
     return replace(rows, table=table, groups=groups)
+
+
+def last_values(rows: pa.Table, stored: StoredKey, grouper: Grouper) -> tuple[pa.Array, pa.Array]:
+    """The distinct keys of stored values, and the last value of each."""
+    keys, values = stored.column(rows), combined(rows.column("value"))
+    groups = grouper.group(keys)
+    if groups.codes is None:
+        return keys, values
+    last = np.empty(groups.count, np.int64)
+    last[groups.codes] = np.arange(len(keys))
+    return keys.take(pa.array(last)), values.take(pa.array(last))
 
 
 def one_for_each(table: pa.Table) -> pa.Table:

@@ -23,6 +23,8 @@ from mainstay.runtime.spec import KeySpec
 from mainstay.state.fixed_width import CODED, Form, fields_of
 from mainstay.state.info import StateInfo
 
+READS = {"int64": "int_", "float64": "float_", "bool": "bool_"}
+"""What turns an element of an array into a value, by the type of the array."""
 _DTYPES = {"float": "float64", "bool": "bool"}
 
 
@@ -77,7 +79,7 @@ class Kernel(Codes):
     def _read(self, number: int, part: Any, form: Form) -> str:
         use = ColumnUse(number, part, form)
         name = self.columns.setdefault(use, f"c{number}_{part}_{form}")
-        read = {"int64": "int_", "float64": "float_", "bool": "bool_"}[dtype(form)]
+        read = READS[dtype(form)]
         return self.write.temp(f"{read}({name}[i])")
 
     def of_column(self, number: int, form: Form) -> str:
@@ -118,7 +120,7 @@ class Kernel(Codes):
             return None
         constant = Constant(path, told[0])
         name = self.constants.setdefault(constant, f"k{len(self.constants)}")
-        read = {"int64": "int_", "float64": "float_", "bool": "bool_"}[dtype(told[0])]
+        read = READS[dtype(told[0])]
         return Value(Type(told[0]), (self.write.temp(f"{read}({name})"),))
 
     def asked(self, path: Path, form: Form, *, optional: bool = False) -> Value:

@@ -12,7 +12,7 @@ import pyarrow as pa
 from mainstay.plan.compiling import statements, states
 from mainstay.plan.compiling.emission import Emission
 from mainstay.plan.compiling.frame import Frame
-from mainstay.plan.compiling.kernel import Kernel, dtype, part_dtype
+from mainstay.plan.compiling.kernel import READS, Kernel, dtype, part_dtype
 from mainstay.plan.compiling.refusal import WITHOUT, NotCompiledError
 from mainstay.plan.compiling.sources import written
 from mainstay.plan.compiling.types import Type, of_state
@@ -165,9 +165,6 @@ def _check_depth(name: str, text: str) -> None:
         raise NotCompiledError(f"{name} cannot be compiled: {_TOO_DEEP} {WITHOUT}") from None
 
 
-_READS = {"int64": "int_", "float64": "float_", "bool": "bool_"}
-
-
 def _text(kernel: Kernel, arguments: list[tuple[str, str]]) -> str:
     """The function as text: a loop over rows, with states read before each and written behind."""
     lines = [f"def kernel({', '.join(name for name, _ in arguments)}):"]
@@ -178,7 +175,7 @@ def _text(kernel: Kernel, arguments: list[tuple[str, str]]) -> str:
     for number in range(len(kernel.infos)):
         name = states.prefix(number)
         for end, zero in kernel.state(number).parts:
-            read = _READS[part_dtype(zero)]
+            read = READS[part_dtype(zero)]
             lines.append(f"        {name}_{end} = {read}(S{number}_{end}[g])")
         lines.append(f"        {name}_w = False")
         behind.append(f"        if {name}_w:")

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from mainstay.schema.sizes import combined
 from mainstay.state.backends.heap.slotted import SLICE_ROWS, SlotTable
 from mainstay.state.fixed_width import (
     CODED,
@@ -28,6 +27,7 @@ from mainstay.state.fixed_width import (
 )
 from mainstay.state.grouping import Grouper
 from mainstay.state.info import StateInfo
+from mainstay.state.merge import last_values
 from mainstay.state.operations import DELETE, PUT
 from mainstay.state.partials import Column
 from mainstay.state.slots import Slots
@@ -174,13 +174,7 @@ class HeapValueArrays(SlotTable):
         """Apply stored rows in order, without making them changes again."""
         if not rows.num_rows:
             return
-        keys, values = self.stored.column(rows), combined(rows.column("value"))
-        groups = self._grouper.group(keys)
-        if groups.codes is not None:
-            # Of several rows of a key the last counts.
-            last = np.empty(groups.count, np.int64)
-            last[groups.codes] = np.arange(len(keys))
-            keys, values = keys.take(pa.array(last)), values.take(pa.array(last))
+        keys, values = last_values(rows, self.stored, self._grouper)
         slots = self._slots_of(keys)
         for lane, own in zip(self._lanes, self._arrays(values), strict=True):
             lane.values[slots] = own

@@ -16,10 +16,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mainstay.schema.sizes import combined
 from mainstay.state.backends.heap.chunked import ChunkedValues, Numbers
 from mainstay.state.grouping import Grouper
 from mainstay.state.info import StateInfo
+from mainstay.state.merge import last_values
 from mainstay.state.operations import DELETE, PUT
 from mainstay.state.slots import Slots, slots_for
 from mainstay.state.stored_key import StoredKey
@@ -150,13 +150,7 @@ class HeapValueColumns:
         """Apply stored rows in order, without making them changes again."""
         if not rows.num_rows:
             return
-        keys, values = self.stored.column(rows), combined(rows.column("value"))
-        groups = self._grouper.group(keys)
-        if groups.codes is not None:
-            # Of several rows of a key the last counts.
-            last = np.empty(groups.count, np.int64)
-            last[groups.codes] = np.arange(len(keys))
-            keys, values = keys.take(pa.array(last)), values.take(pa.array(last))
+        keys, values = last_values(rows, self.stored, self._grouper)
         self._values.put(self._slots_of(keys), values)
 
 
