@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mainstay.errors import GraphError
-from mainstay.state.hashing import hash_columns, key_groups
+from mainstay.state.hashing import few_key_groups, hash_columns, key_groups
 from tests.key_hashes import hash_keys
 from tests.searching import examples
 
@@ -76,6 +76,18 @@ def test_few_values_hash_as_they_do_among_many(values, kind):
     many = pa.concat_arrays([few] * 40)
     assert hash_columns([many]).tolist() == hash_columns([few]).tolist() * 40
     assert hash_columns([many.slice(1, 5)]).tolist() == hash_columns([many]).tolist()[1:6]
+
+
+@given(st.data(), st.sampled_from([8, 16, 32, 64]), st.booleans(), st.integers(2, 32768))
+def test_few_whole_numbers_are_in_the_groups_in_which_they_are_among_many(
+    data, bits, is_signed, max_parallelism
+):
+    low, high = (-(2 ** (bits - 1)), 2 ** (bits - 1)) if is_signed else (0, 2**bits)
+    values = data.draw(st.lists(st.integers(low, high - 1), max_size=16))
+    column = pa.array(values, f"{'' if is_signed else 'u'}int{bits}")
+    few = few_key_groups([column], max_parallelism)
+    assert few == key_groups([column], max_parallelism).tolist()
+    assert few_key_groups([pa.array([None], column.type)], max_parallelism) is None
 
 
 def test_a_column_longer_than_a_block_hashes_as_defined():

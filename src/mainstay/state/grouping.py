@@ -81,6 +81,8 @@ class Grouper:
         self._table = np.empty(0, np.int64)
 
     def group(self, keys: pa.Array) -> Groups:
+        if len(keys) == 1:
+            return Groups(np.zeros(1, np.int64), None)
         if is_word(keys.type) and not keys.null_count:
             return self._words(words_of(keys))
         codes = codes_of(keys)

@@ -61,6 +61,7 @@ _A = np.uint64(0xBF58476D1CE4E5B9)
 _B = np.uint64(0x94D049BB133111EB)
 _S = np.uint64(0xD6E8FEB86659FD93)
 _NULL = np.uint64(0xA0761D6478BD642F)
+_G_INT, _A_INT, _B_INT, _S_INT = int(_G), int(_A), int(_B), int(_S)
 _30, _27, _31, _32 = (np.uint64(bits) for bits in (30, 27, 31, 32))
 
 _WORD_BYTES = 8
@@ -72,7 +73,7 @@ _TAIL = np.array([(1 << 8 * r) - 1 for r in range(_WORD_BYTES + 1)], np.uint64)
 _BLOCK = 8192
 # Strings need nine arrays at a time, so fewer values stay in the cache.
 _STRING_BLOCK = 4096
-# Fewer texts than this are hashed one by one: numpy would take longer for its calls alone.
+# Up to so many texts or whole numbers are hashed one by one: calls of numpy would take longer.
 _FEW = 16
 _MASK = (1 << 64) - 1
 _AS_BYTES = {pa.string().id: pa.binary(), pa.large_string().id: pa.large_binary()}
@@ -104,6 +105,26 @@ def groups_of(hashes: Words, max_parallelism: int) -> npt.NDArray[np.uint16]:
 def key_groups(columns: Sequence[pa.Array], max_parallelism: int) -> npt.NDArray[np.uint16]:
     """The key-group of the key in each row, from the key's columns."""
     return groups_of(hash_columns(columns), max_parallelism)
+
+
+def few_key_groups(columns: Sequence[pa.Array], max_parallelism: int) -> list[int] | None:
+    """The same as ``key_groups`` for a few keys of one whole number each; None for others."""
+    (column, *others) = columns
+    if others or len(column) > _FEW or column.null_count or not pa.types.is_integer(column.type):
+        return None
+    return [hash_of_whole(number) % max_parallelism for number in column.to_pylist()]
+
+
+def hash_of_whole(number: int) -> int:
+    """The hash of one whole number."""
+    return _mixed(number + _G_INT & _MASK)
+
+
+def _mixed(word: int) -> int:
+    """``mix`` of one word."""
+    word = (word ^ word >> 30) * _A_INT & _MASK
+    word = (word ^ word >> 27) * _B_INT & _MASK
+    return word ^ word >> 31
 
 
 def _mix(words: Words) -> None:
@@ -216,16 +237,14 @@ def _hash_few_bytes(array: pa.Array) -> Words:
 
 
 def _hash_of_bytes(data: bytes) -> int:
-    hashed = (len(data) + 1) * int(_G) & _MASK
+    hashed = (len(data) + 1) * _G_INT & _MASK
     if len(data) > _LONGEST_IN_WORDS_BYTES:
         data = blake2b(data, digest_size=8).digest()
     for start in range(0, len(data), _WORD_BYTES):
         hashed ^= int.from_bytes(data[start : start + _WORD_BYTES], "little")
-        hashed = hashed * int(_S) & _MASK
+        hashed = hashed * _S_INT & _MASK
         hashed ^= hashed >> 32
-    hashed = (hashed ^ hashed >> 30) * int(_A) & _MASK
-    hashed = (hashed ^ hashed >> 27) * int(_B) & _MASK
-    return hashed ^ hashed >> 31
+    return _mixed(hashed)
 
 
 def _hash_bytes(array: pa.Array) -> Words:

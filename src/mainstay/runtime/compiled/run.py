@@ -109,8 +109,9 @@ class Run:
         if constants is None:
             return None
         arrays: list[Any] = [None] * len(program.columns)
+        columns = self._batch.columns
         for place, use in enumerate(program.columns):
-            column = self._batch.column(use.number)
+            column = columns[use.number]
             if use.part == "valid":
                 arrays[place] = validity(column)
             elif use.form in CODED:

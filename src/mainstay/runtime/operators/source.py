@@ -12,7 +12,7 @@ import json
 from collections import deque
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
@@ -109,14 +109,15 @@ class ReadingSplit:
             return None
         return Problem(subject, what, waits_for, now - self.waits_since)
 
-    def take_poll(self, polled: Polled, now: float) -> None:
-        """Keep what a poll gave, without the rows that were emitted before a restore."""
+    def take_poll(self, polled: Polled, offset: Any, now: float) -> None:
+        """Keep what a poll gave, without the rows that were emitted before a restore. ``offset`` is
+        its offset, which nobody else changes."""
         batch = polled.batch
         if polled.ready_in_s is not None:
             self.quiet_until = now + polled.ready_in_s
         elif batch is None or not batch.num_rows:
             self.quiet_until = now + QUIET_S
-        self.after, self.finished = polled.offset, polled.finished
+        self.after, self.finished = offset, polled.finished
         self.goes_on = polled.goes_on
         self.promised_us = polled.watermark_us
         self.time.asked(now, gave=batch is not None and batch.num_rows > 0)
@@ -340,7 +341,7 @@ class SourceOperator(Operator):
                 f"{[str(t) for t in batch.schema.types]}."
             )
         try:
-            polled = replace(polled, offset=_copied(polled.offset))
+            offset = _copied(polled.offset)
         except (TypeError, ValueError) as error:
             raise SourceError(
                 f"source {self.context.uid!r}: the reader of split {reading.split.id!r} gave the "
@@ -351,7 +352,7 @@ class SourceOperator(Operator):
         now = self.context.clock.monotonic()
         reading.retry.succeeded()
         reading.waited(now)
-        reading.take_poll(polled, now)
+        reading.take_poll(polled, offset, now)
 
     def _broken(self, reading: ReadingSplit, error: BaseException, verb: str = "read") -> Exception:
         pass_on_interrupt(error)

@@ -31,6 +31,11 @@ _DONE = object()
 LEAST_ROWS = 16
 """Lower bound of a slice, so that slow receivers cannot starve a task."""
 
+SHORT_S = 0.001
+MEASURED = 64
+"""The processor's clock costs as much as some rows. So it is read for so many slices behind one
+that was not short; else a slice is taken to have computed for as long as it lasted."""
+
 RESUMED_ROWS = 1024
 """Rows of a slice that took too long that are turned into rows again at a time."""
 
@@ -66,6 +71,8 @@ class OperatorChain:
         self.took_s = 0.0
         """How long the last slice took."""
         self._clock = clock
+        self._measured = 0
+        """For how many more slices the processor's clock is read."""
         self._pace = pace
         self._pace.into(members[0].operator, 0)
         self._slices = slices
@@ -185,7 +192,8 @@ class OperatorChain:
     def run(self, work: Callable[[], int | None]) -> int | None:
         """Do a slice of work that may stop in the middle; it says how many rows it took."""
         clock, pace = self._clock, self._pace
-        started, computed = clock.monotonic(), clock.cpu()
+        started = clock.monotonic()
+        computed = clock.cpu() if self._measured else None
         pace.begin(started)
         rows = work()
         pace.end()
@@ -193,7 +201,10 @@ class OperatorChain:
             self.rows += rows
             self.took_s = clock.monotonic() - started
             self._effort.took(rows - pace.rows_left, self.took_s)
-            self._slices.took(rows, self.took_s, clock.cpu() - computed)
+            cpu_s = self.took_s if computed is None else clock.cpu() - computed
+            self._slices.took(rows, self.took_s, cpu_s)
+            is_short = self.took_s <= SHORT_S
+            self._measured = max(0, self._measured - 1) if is_short else MEASURED
             for output in self.outputs:
                 output.took(rows)
         return rows

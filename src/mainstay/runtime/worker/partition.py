@@ -15,7 +15,7 @@ from mainstay.runtime.choosing import Chooser, Subtasks
 from mainstay.runtime.operators.base import user_error
 from mainstay.runtime.spec import Broadcast, Chosen, EdgeSpec, Forward, HashByKey, KeySpec
 from mainstay.runtime.worker.output import Partitioner
-from mainstay.state.hashing import key_groups
+from mainstay.state.hashing import few_key_groups, key_groups
 from mainstay.state.keygroups import subtasks_of
 
 Parts = list[tuple[int, pa.RecordBatch]]
@@ -76,9 +76,13 @@ class ByKeyGroup:
         every = np.arange(max_parallelism)
         # In 16 bits, which numpy sorts with a radix sort.
         self._owner_of = subtasks_of(every, channels, max_parallelism).astype(np.uint16)
+        self._owners: list[int] = self._owner_of.tolist()
 
     def split(self, batch: pa.RecordBatch) -> Parts:
         columns = [batch.column(number) for number in self._columns]
+        few = few_key_groups(columns, self._max_parallelism)
+        if few is not None:
+            return _few_shared_out(batch, [self._owners[group] for group in few])
         groups = key_groups(columns, self._max_parallelism)
         return _shared_out(batch, self._owner_of[groups], self._channels)
 
@@ -121,6 +125,19 @@ def _shared_out(batch: pa.RecordBatch, owners: np.ndarray, channels: int) -> Par
         (channel, ordered.slice(int(starts[channel]), int(counts[channel])))
         for channel in np.flatnonzero(counts).tolist()
     ]
+
+
+def _few_shared_out(batch: pa.RecordBatch, owners: list[int]) -> Parts:
+    """The same for a few rows: numpy would take longer for its calls alone."""
+    parts: Parts = []
+    for channel in sorted(set(owners)):
+        rows = [row for row, owner in enumerate(owners) if owner == channel]
+        if len(rows) == len(owners):
+            return [(channel, batch)]
+        are_neighbours = rows[-1] - rows[0] == len(rows) - 1
+        part = batch.slice(rows[0], len(rows)) if are_neighbours else batch.take(pa.array(rows))
+        parts.append((channel, part))
+    return parts
 
 
 def partitioner_for(edge: EdgeSpec, subtask: int, max_parallelism: int) -> Partitioner:

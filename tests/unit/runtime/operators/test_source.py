@@ -449,9 +449,9 @@ def test_a_source_with_rows_at_hand_or_without_splits_has_no_deadline(world: Any
 
 def test_a_poll_of_which_every_row_is_skipped_is_not_quiet() -> None:
     reading = ReadingSplit(TEN, offset=0, to_skip=3)
-    reading.take_poll(Polled(rows_of([0, 1, 2]), 3), now=50.0)
+    reading.take_poll(Polled(rows_of([0, 1, 2]), 3), 3, now=50.0)
     assert reading.wants_poll(50.0)
-    reading.take_poll(Polled(rows_of([]), 3), now=50.0)
+    reading.take_poll(Polled(rows_of([]), 3), 3, now=50.0)
     assert not reading.wants_poll(50.0)
     assert reading.wants_poll(50.0 + QUIET_S)
 

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
+import pytest
 
 from mainstay.runtime.spec import (
     Broadcast,
@@ -67,6 +69,29 @@ def test_a_batch_of_one_key_goes_whole_to_one_channel() -> None:
 def test_an_empty_batch_gives_no_rows_to_anyone() -> None:
     (parts,) = split(BY_KEY, 4, [batch_of([])])
     assert [rows for _, rows in parts if rows] == []
+
+
+@pytest.mark.parametrize("rows", range(1, 20))
+@pytest.mark.parametrize("channels", [2, 3, 128])
+def test_each_row_of_a_small_batch_goes_where_it_would_go_among_many(
+    rows: int, channels: int
+) -> None:
+    numbers = pa.array(np.random.default_rng(rows).integers(-(2**63), 2**63 - 1, 200), pa.int64())
+    whole = pa.record_batch(
+        [numbers, numbers], schema=pa.schema([("key", "int64"), ("n", "int64")])
+    )
+    by_number = HashByKey(KeySpec((0,), ValueType.of("long"), ("key",)))
+    starts = range(0, 200 - rows, rows)
+    (among_many,) = split(by_number, channels, [whole])
+    channel_of = {number: channel for channel, found in among_many for number in found}
+    for start, parts in zip(
+        starts, split(by_number, channels, [whole.slice(n, rows) for n in starts]), strict=True
+    ):
+        some = numbers.slice(start, rows).to_pylist()
+        expected = {channel_of[number] for number in some}
+        assert [channel for channel, _ in parts] == sorted(expected)
+        for channel, found in parts:
+            assert found == [number for number in some if channel_of[number] == channel]
 
 
 def test_a_slice_of_a_batch_is_hashed_by_its_own_rows() -> None:

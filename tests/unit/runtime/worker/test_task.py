@@ -383,6 +383,24 @@ def test_a_slow_function_is_called_with_a_few_rows_at_a_time(world: Any) -> None
     assert max(durations[1:]) <= 0.007
 
 
+def test_slices_that_are_slow_in_turn_with_short_ones_get_smaller_all_the_same(world: Any) -> None:
+    """The processor's clock is read behind slow slices; short ones between them change nothing."""
+    subject = Subject(world, 2)
+    subject.member.cost_s = lambda rows: world.clock.advance(rows * 0.001 if rows > 1 else 0.0)
+    slow = pa.record_batch([pa.array(range(4000), pa.int64())], names=["n"])
+    subject.gate.feed(0, slow)
+    for n in range(4000):
+        subject.gate.feed(1, pa.record_batch([pa.array([n], pa.int64())], names=["n"]))
+    durations = []
+    while True:
+        started = world.clock.now
+        if not subject.task.step():
+            break
+        durations.append(world.clock.now - started)
+    assert sum(len(call[2]) for call in subject.calls if call[1] == 0) == 4000
+    assert max(durations[1:]) <= 0.007
+
+
 def test_no_more_is_taken_at_a_time_than_outputs_say(world: Any) -> None:
     subject = Subject(world, 1)
     subject.member.slice_rows = 100.0

@@ -21,11 +21,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mainstay.state.backends.cached.cells import FEW, LENGTH, FixedCells, as_bytes, cells_of
+from mainstay.state.hashing import hash_of_whole
 from mainstay.state.stored_key import StoredKey
 
 PREFIX = struct.Struct(">HH")
-_WORD = (1 << 64) - 1
-_G, _A, _B = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 _WORD_BYTES = 8
 Groups = npt.NDArray[np.integer[Any]]
 Order = npt.NDArray[np.integer[Any]]
@@ -41,14 +40,6 @@ def prefix_end(prefix: bytes) -> bytes:
     """The first key behind all that begin with a prefix, which is not all ones."""
     stripped = prefix.rstrip(b"\xff")
     return stripped[:-1] + bytes([stripped[-1] + 1])
-
-
-def hash_of_whole(number: int) -> int:
-    """The key hash (see ``hashing``) of one whole number."""
-    word = (number + _G) & _WORD
-    word = ((word ^ (word >> 30)) * _A) & _WORD
-    word = ((word ^ (word >> 27)) * _B) & _WORD
-    return word ^ (word >> 31)
 
 
 def sorted_keys(row_keys: Sequence[bytes]) -> tuple[list[bytes], Order]:
