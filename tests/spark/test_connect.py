@@ -280,6 +280,15 @@ def test_a_coordinator_that_executors_cannot_reach_is_refused_with_both_addresse
     assert "The address is coordinator_host='nowhere.invalid'" in str(raised.value)
 
 
+def test_a_least_parallelism_is_refused_because_slots_cannot_be_counted(
+    connected: Any, tmp_path: Path
+) -> None:
+    env = environment(connected, tmp_path, parallelism=2, min_parallelism=1)
+    totals(env, rows(env))
+    with pytest.raises(SparkSetupError, match=r"^min_parallelism=1 needs .*Connect.*Leave"):
+        env.start("least")
+
+
 @pytest.mark.parametrize("moment", ["before it is submitted", "while it waits"])
 def test_an_attempt_that_waits_for_slots_is_stopped(connected: Any, moment: str) -> None:
     from mainstay.spark.launch.connect_cluster import ConnectCluster

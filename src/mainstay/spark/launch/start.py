@@ -9,6 +9,7 @@ from typing import Any
 from mainstay.drive.preflight import has_work
 from mainstay.drive.remote_job import RemoteJob
 from mainstay.drive.scaling import Scaling
+from mainstay.errors import SparkSetupError
 from mainstay.ha.election import Election
 from mainstay.runtime.options import (
     JobOptions,
@@ -71,6 +72,7 @@ def start_on_spark(
         deferred = DeferredLauncher(lambda: _own_launcher(name, spec.workers, master))
         return RemoteJob(name, spec, options, location, deferred, scaling=scaling)
     cluster = cluster_of(own or own_session(spec.workers, master), coordinator_host)
+    _check_least(cluster, least)
     queries = sum(ingest.is_streaming for ingest in ingests)
     with choosing:
         fewest = spec.workers if scaling is None else scaling.least_workers(spec)
@@ -91,6 +93,15 @@ def start_on_spark(
     except BaseException:
         reservation.release()
         raise
+
+
+def _check_least(cluster: Cluster, least: int | None) -> None:
+    if least is not None and cluster.slots() is None:
+        raise SparkSetupError(
+            f"min_parallelism={least} needs a cluster that tells how many slots it has, and a "
+            "Spark Connect server does not. Leave min_parallelism out, and the job waits for "
+            "slots; or give the job a classic session, such as that of spark-submit."
+        )
 
 
 def _needed(cluster: Cluster, workers: int, election: Election | None) -> int:
