@@ -7,9 +7,9 @@ state from an object store with copies on the host and without, ``queries`` are 
 queries beside a job at full speed, ``modes`` are epochs under backpressure, ``age`` is a job after
 very many epochs, ``page`` is the page in a browser, ``windows`` are windows beside a running
 aggregation and what they leave in segments, ``timers`` are timers beside a dictionary, ``joins``
-are joins beside DuckDB, ``breadth`` is what grows with the parallelism. ``paper`` compares ways to
-take a snapshot. ``peers`` measures whole jobs, ours beside those of other systems, and ``nexmark``
-the queries of Nexmark beside Flink SQL.
+are joins beside DuckDB, ``breadth`` is what grows with the parallelism, ``little`` is what a job
+costs that has little to do. ``paper`` compares ways to take a snapshot. ``peers`` measures whole
+jobs, ours beside those of other systems, and ``nexmark`` the queries of Nexmark beside Flink SQL.
 ``check`` compares two commits of ours, and says which figures changed beyond the noise.
 Reports go to ``benchmarks/results``.
 """
@@ -27,6 +27,7 @@ from benchmarks import (
     compiled,
     distinct_path,
     interval_join,
+    little_work,
     local_recovery,
     modes,
     page,
@@ -74,6 +75,7 @@ REPORTS = {
     "patterns": {"patterns": patterns},
     "timers": {"timers": timers},
     "breadth": {"breadth": breadth},
+    "little": {"little_work": little_work},
     "processors": {
         "stateful_processor": stateful_processor,
         "processors_beside_spark": processors_beside_spark,
@@ -96,6 +98,7 @@ TITLES = {
     "patterns": "patterns",
     "timers": "timers",
     "breadth": "breadth",
+    "little": "little work",
     "processors": "PySpark's own functions",
 }
 SIZES = {size.name: size for size in (FULL, QUICK, TINY)}

@@ -71,6 +71,7 @@ ROWS = {
         "left, parallelism 2",
     ],
     "breadth": [*["1 x 1", "5 x 1", "20 x 1"] * 2, "1", "10", "100"],
+    "little_work": ["1, none", "20, none", "1, 300", "20, 300"],
     "sessions": [
         "bytes for an open session",
         "bytes in a dictionary",
