@@ -154,9 +154,9 @@ def write_orders(folder):
         write(folder / f"{{first:05}}.csv", "id,customer\\n" + "\\n".join(lines) + "\\n")
 
 
-def write(path, text):
+def write(path, text, encoding="utf-8"):
     if not path.exists():
-        path.write_text(text)
+        path.write_text(text, encoding=encoding)
 
 
 write_orders(pathlib.Path("orders"))
