@@ -79,8 +79,9 @@ SEARCHES := tests/property tests/roundtrips tests/fuzz tests/unit/state/test_acc
 	tests/unit/state/test_distinct_and_best.py tests/contract/test_spans.py \
 	tests/contract/test_namespace_model.py
 
-# MAINSTAY_FIRST_SEED says where every list begins, so that another night plays other seeds.
-soak: $(STAMP) ## simulate many seeds (MAINSTAY_SEEDS, 100000 by default, over all lists)
+# Lists have a share of the seeds each (tests/simulation/shares.py). MAINSTAY_FIRST_SEED says where
+# every list begins, so that another night plays other seeds.
+soak: $(STAMP) ## play many seeds (MAINSTAY_SEEDS, 100000 by default, over all lists)
 	MAINSTAY_HYPOTHESIS=search $(BIN)/python -m pytest -n auto --dist loadgroup $(SEARCHES)
 	MAINSTAY_SEEDS=$(MAINSTAY_SEEDS) $(BIN)/python -m pytest -n auto --dist loadgroup -m soak
 

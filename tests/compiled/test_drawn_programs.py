@@ -3,13 +3,13 @@ for error."""
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from tests.compiled.trials import trial
+from tests.simulation.shares import soaked
 
 AT_A_TIME = 50
 IN_THE_SUITE = 200
@@ -35,8 +35,7 @@ def test_a_drawn_function_is_the_same_as_machine_code(
     assert trial(seed, tmp_path, NumbaKernels()) == "rows"
 
 
-@pytest.mark.soak
-def test_many_drawn_functions_are_the_same_when_compiled(tmp_path: Path) -> None:
-    first = int(os.environ.get("MAINSTAY_FIRST_SEED", "1000"))
-    for seed in range(first, first + int(os.environ.get("MAINSTAY_SEEDS", "100000")) // 20):
+@pytest.mark.parametrize("seeds", soaked("compiled functions", IN_THE_SUITE))
+def test_many_drawn_functions_are_the_same_when_compiled(seeds: range, tmp_path: Path) -> None:
+    for seed in seeds:
         trial(seed, tmp_path)

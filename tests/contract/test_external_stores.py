@@ -6,7 +6,6 @@ rest the rows, the views and a plain model of the state are compared as well.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator
 from random import Random
 from typing import Any
@@ -24,7 +23,7 @@ from tests.contract.store_jobs import EVERY, Job
 from tests.contract.store_pairs import STATES, Log, Pair
 from tests.contract.store_rows import held, seen
 from tests.services.postgres import PostgresServer, asked
-from tests.simulation.shares import beginning
+from tests.simulation.shares import dealt
 
 pytestmark = [pytest.mark.services, pytest.mark.xdist_group("postgres")]
 
@@ -166,11 +165,8 @@ def test_a_database_that_takes_back_too_much_is_noticed(
         run_all(bench, "versioned", range(20))
 
 
-@pytest.mark.soak
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize(("protocol", "seeds"), dealt("external stores", SEEDS, list(PROTOCOLS)))
 def test_both_databases_answer_alike_for_many_seeds(
-    bench: Callable[[str, int], Bench], protocol: str
+    bench: Callable[[str, int], Bench], protocol: str, seeds: range
 ) -> None:
-    seeds = int(os.environ.get("MAINSTAY_SEEDS", "1000")) // 10
-    first = beginning(SEEDS)
-    run_all(bench, protocol, range(first, first + seeds))
+    run_all(bench, protocol, seeds)

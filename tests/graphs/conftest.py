@@ -1,7 +1,3 @@
-"""Graphs run in the simulation, as its own tests do."""
+"""Graphs run in the simulation, whose objects are seldom looked at for cycles."""
 
-from __future__ import annotations
-
-from tests.simulation.conftest import seldom_collected
-
-__all__ = ["seldom_collected"]
+from tests.simulation.conftest import seldom_collected as seldom_collected

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 
 import pytest
@@ -10,11 +9,9 @@ import pytest
 from tests.graphs.defects import DEFECTS, GRAPHS
 from tests.graphs.playing import check_graph_of, check_seed, scenario_of
 from tests.simulation import noticing
-from tests.simulation.shares import beginning
+from tests.simulation.shares import soaked
 
 SUITE, CHUNK = 12, 4
-SEARCHED = int(os.environ.get("MAINSTAY_SEEDS", "400"))
-FIRST = beginning(SUITE)
 
 
 @pytest.mark.parametrize("first", range(0, SUITE, CHUNK))
@@ -23,10 +20,9 @@ def test_random_graphs_give_what_their_model_gives(first: int) -> None:
         check_seed(seed)
 
 
-@pytest.mark.soak
-@pytest.mark.parametrize("first", range(FIRST, FIRST + SEARCHED, CHUNK))
-def test_many_random_graphs_give_what_their_model_gives(first: int) -> None:
-    for seed in range(first, first + CHUNK):
+@pytest.mark.parametrize("seeds", soaked("graphs", SUITE))
+def test_many_random_graphs_give_what_their_model_gives(seeds: range) -> None:
+    for seed in seeds:
         check_seed(seed)
 
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
 from tests.graphs.misuse import check_misuse
-from tests.simulation.shares import beginning
+from tests.simulation.shares import soaked
 
 SUITE = 60
-SEARCHED = int(os.environ.get("MAINSTAY_SEEDS", "1000"))
-FIRST = beginning(SUITE)
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
@@ -20,9 +16,8 @@ def test_misuse_is_refused_with_an_error_of_mainstay() -> None:
     assert refused > SUITE
 
 
-@pytest.mark.soak
 @pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize("first", range(FIRST, FIRST + SEARCHED, 100))
-def test_much_misuse_is_refused_with_an_error_of_mainstay(first: int) -> None:
-    for seed in range(first, first + 100):
+@pytest.mark.parametrize("seeds", soaked("misuse", SUITE))
+def test_much_misuse_is_refused_with_an_error_of_mainstay(seeds: range) -> None:
+    for seed in seeds:
         check_misuse(seed)

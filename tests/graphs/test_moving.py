@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from itertools import pairwise
 
 import pytest
 
 from tests.graphs.moving import check_moving_seed, stages_of
 from tests.simulation import noticing
-from tests.simulation.shares import beginning
+from tests.simulation.shares import soaked
 from tests.simulation.test_changed_programs import in_flight_rows_are_for_unaligned_jobs_only
 
 SUITE, CHUNK = 12, 4
-SEARCHED = int(os.environ.get("MAINSTAY_SEEDS", "400"))
-FIRST = beginning(SUITE)
 
 
 @pytest.mark.parametrize("first", range(0, SUITE, CHUNK))
@@ -23,10 +20,9 @@ def test_random_graphs_that_move_give_what_their_model_gives(first: int) -> None
         check_moving_seed(seed)
 
 
-@pytest.mark.soak
-@pytest.mark.parametrize("first", range(FIRST, FIRST + SEARCHED, CHUNK))
-def test_many_random_graphs_that_move_give_what_their_model_gives(first: int) -> None:
-    for seed in range(first, first + CHUNK):
+@pytest.mark.parametrize("seeds", soaked("moving", SUITE))
+def test_many_random_graphs_that_move_give_what_their_model_gives(seeds: range) -> None:
+    for seed in seeds:
         check_moving_seed(seed)
 
 

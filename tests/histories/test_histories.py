@@ -3,19 +3,15 @@ it goes on."""
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
 from tests.histories.defects import DEFECTS, HISTORIES
 from tests.histories.histories import History, Step, check_seed, play
 from tests.histories.programs import Declared
 from tests.simulation import noticing
-from tests.simulation.shares import beginning
+from tests.simulation.shares import soaked
 
 SUITE, CHUNK = 120, 40
-SEARCHED = 10 * int(os.environ.get("MAINSTAY_SEEDS", "1000"))
-FIRST = beginning(SUITE)
 
 
 @pytest.mark.parametrize("first", range(0, SUITE, CHUNK))
@@ -24,10 +20,9 @@ def test_backends_hold_what_dictionaries_hold_over_random_histories(first: int) 
         check_seed(seed)
 
 
-@pytest.mark.soak
-@pytest.mark.parametrize("first", range(FIRST, FIRST + SEARCHED, 500))
-def test_backends_hold_what_dictionaries_hold_over_many_histories(first: int) -> None:
-    for seed in range(first, first + 500):
+@pytest.mark.parametrize("seeds", soaked("histories", SUITE))
+def test_backends_hold_what_dictionaries_hold_over_many_histories(seeds: range) -> None:
+    for seed in seeds:
         check_seed(seed)
 
 

@@ -37,6 +37,8 @@ ROW = "id long, key string, at timestamp"
 OUT = "what string, key string, a long, b long, c long"
 DISORDER_S, DELAY = 4, "5s"
 MOST_STOPS = 3
+MOST_STAGES = 10
+"""A job that is drained before it has read anything would be so at every start, for ever."""
 DAY_US = round(DAY.timestamp()) * SECOND
 
 
@@ -288,6 +290,8 @@ def _stages(
         if stops < MOST_STOPS and random.random() < 0.6:
             stops += 1
             settings = _stopped(settings, random)
+        if run.stages >= MOST_STAGES:
+            settings = replace(settings, stop_at_step=None)
         outcome = run.stage(random.randint(1, 4), settings)
         is_finished = outcome.simulation.coordinator.status is Status.FINISHED
         start += is_finished

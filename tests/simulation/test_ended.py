@@ -6,12 +6,13 @@ from __future__ import annotations
 import pytest
 
 from mainstay.runtime.status import Status
-from tests.simulation.ended_cases import JOBS, check, ending
+from tests.simulation.ended_cases import JOBS, MOST_STOPS, check, ending
 from tests.simulation.ended_mutations import MUTATIONS
 from tests.simulation.noticing import is_noticed
 from tests.simulation.shares import dealt
 
 SEEDS = 2
+DRAINED_AT_ONCE = 700009
 
 
 @pytest.mark.parametrize("name", JOBS)
@@ -26,6 +27,11 @@ def test_the_fixed_seeds_end_in_every_way() -> None:
     ends = [each for seed in (4, 5) for each in check("sessions", ending(seed))]
     statuses = {each.outcome.simulation.coordinator.status for each in ends}
     assert statuses == {Status.FINISHED, Status.STOPPED}
+
+
+def test_a_job_that_is_drained_at_every_start_comes_to_its_end() -> None:
+    """It was started again for ever, until memory was full."""
+    assert len(check("sessions", ending(DRAINED_AT_ONCE))) > MOST_STOPS
 
 
 @pytest.mark.parametrize(("name", "seeds"), dealt("ended", 0, list(JOBS)))

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import NamedTuple, NoReturn
 
 import pyarrow as pa
@@ -76,6 +77,7 @@ _SPACE = re.compile(r"\s*")
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
+@lru_cache(maxsize=1024)
 def parse_type(text: str) -> pa.DataType:
     """The type that a DDL string such as ``"map<string,array<long>>"`` describes."""
     parser = _Parser(text)

@@ -345,10 +345,14 @@ class Simulation:
         choices: list[Callable[[], None]] = []
         if self._links:
             choices += [self._deliver] * 4
-        if any(not process.idle for process in self._workers()):
-            choices += [self._step_worker] * 4
-        if any(work.not_before <= self.steps for work in self.works):
-            choices.append(self._run_work)
+        for process in self._workers():
+            if not process.idle:
+                choices += [self._step_worker] * 4
+                break
+        for work in self.works:
+            if work.not_before <= self.steps:
+                choices.append(self._run_work)
+                break
         if self.reports:
             choices.append(self._report)
         if choices:

@@ -99,6 +99,8 @@ class Fitting:
 
     def tick(self, now: float, status: Status) -> None:
         self._status = status
+        if self._look_at is None:
+            return  # this is called often, and what follows counts workers
         if self._go is None and status is Status.RUNNING and not self.is_reduced:
             self._look_at = self._short_since = None
         is_due = self._look_at is not None and now >= self._look_at

@@ -74,8 +74,13 @@ class Wishes:
     @property
     def next_epoch(self) -> int | None:
         """The lowest number of all that is waited for."""
-        wanted = (epoch for epoch in (self.epoch, self.asked_epoch) if epoch is not None)
-        return min(wanted, default=None)
+        if self.epoch is None or self.asked_epoch is None:
+            return self.asked_epoch if self.epoch is None else self.epoch
+        return min(self.epoch, self.asked_epoch)
+
+
+NOTHING = Wishes()
+"""What is wished mostly: it is asked for with every message."""
 
 
 class Savepoints:
@@ -125,6 +130,8 @@ class Savepoints:
 
     def wishes(self, asked_epoch: int | None = None) -> Wishes:
         is_saving = bool(self._requests or self.notes)
+        if not is_saving and asked_epoch is None:
+            return NOTHING
         return Wishes(self.wanted_epoch(), is_saving=is_saving, asked_epoch=asked_epoch)
 
     def wanted_epoch(self) -> int | None:

@@ -24,7 +24,9 @@ class WantedEpochs:
     @property
     def lowest(self) -> int | None:
         """The lowest number that somebody waits for."""
-        return min((epoch for epoch, _ in self._waiting), default=None)
+        if not self._waiting:
+            return None
+        return min(epoch for epoch, _ in self._waiting)
 
     def committed(self, epoch: int) -> None:
         """An epoch is in the log."""

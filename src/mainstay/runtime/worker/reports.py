@@ -91,6 +91,8 @@ class TaskReports:
         """Say what keeps an operator from its work that is not the job's own fault."""
         for member in self._members:
             problem = member.problem(now)
+            if problem is None and not self._problems:
+                continue  # mostly, with every step
             if problem == self._problems.get(member.uid):
                 continue
             self._problems.pop(member.uid, None)
