@@ -131,6 +131,8 @@ class _Author:
         )
         told = [", ".join(c.told for c in columns) for columns in (self._columns, self._out)]
         key = ("k",) if random.random() < 0.9 else ("k", self._columns[1].name)
+        if len(key) > 1:
+            source = source.replace("ctx.key", "ctx.key[0]")
         return Drawn(self._seed, source, told[0], key, told[1], self._rows())
 
     def _column(self, name: str, kind: str) -> Column:
@@ -429,7 +431,7 @@ class _Author:
         told = self._random.choice(
             (f"row.{column.name}",) * 3 + (f"row[{column.name!r}]", f"row[{number}]")
         )
-        if column.name == "k" and self._random.random() < 0.2 and len(self._columns) > 9:
+        if column.name == "k" and self._random.random() < 0.2:
             return "ctx.key"
         if not column.nullable or self._random.random() < 0.1:
             return told
