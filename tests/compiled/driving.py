@@ -92,7 +92,7 @@ class Driven:
                 self._take(batch)
             except Exception as raised:
                 del self._emitted[before:]
-                error = type(raised).__name__, _summary(str(raised))
+                error = type(raised).__name__, summary(str(raised))
                 break
         return Outcome(self._rows(), () if error else self._states(), error)
 
@@ -121,7 +121,7 @@ class Driven:
         return list(self._keyed.entries(name))
 
 
-def _summary(told: str) -> str:
+def summary(told: str) -> str:
     """What an error says, without its frames: the interpreter itself takes another column, and even
     another line, for an unset variable once it has seen its code a few times. That nothing of the
     kernel is among them is part of what it says."""

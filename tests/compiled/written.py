@@ -85,16 +85,17 @@ class Drawn:
     batches: list[list[tuple[Any, ...]]]
 
 
-def drawn(seed: int) -> Drawn:
-    """The function of a seed."""
-    return _Author(seed).drawn()
+def drawn(seed: int, *, batches: int = 4, keys: int = 3) -> Drawn:
+    """The function of a seed, and so many batches of rows for it."""
+    return _Author(seed, batches, keys).drawn()
 
 
 class _Author:
     """Writes one function. ``self._has`` are the variables that are set, with their kinds."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, batches: int, keys: int) -> None:
         self._seed, self._random = seed, Random(seed)
+        self._batches, self._keys = batches, keys
         self._tame = self._random.random() < 0.6
         self._lines: list[str] = []
         self._depth = 0
@@ -130,6 +131,8 @@ class _Author:
         )
         told = [", ".join(c.told for c in columns) for columns in (self._columns, self._out)]
         key = ("k",) if random.random() < 0.9 else ("k", self._columns[1].name)
+        if len(key) > 1:
+            source = source.replace("ctx.key", "ctx.key[0]")
         return Drawn(self._seed, source, told[0], key, told[1], self._rows())
 
     def _column(self, name: str, kind: str) -> Column:
@@ -162,10 +165,10 @@ class _Author:
 
     def _rows(self) -> list[list[tuple[Any, ...]]]:
         random = self._random
-        return [[self._row() for _ in range(random.randint(1, 7))] for _ in range(4)]
+        return [[self._row() for _ in range(random.randint(1, 7))] for _ in range(self._batches)]
 
     def _row(self) -> tuple[Any, ...]:
-        row: list[Any] = [self._random.randint(1, 3)]
+        row: list[Any] = [self._random.randint(1, self._keys)]
         for each in self._columns[1:]:
             is_null = each.nullable and self._random.random() < 0.2
             row.append(
@@ -428,7 +431,7 @@ class _Author:
         told = self._random.choice(
             (f"row.{column.name}",) * 3 + (f"row[{column.name!r}]", f"row[{number}]")
         )
-        if column.name == "k" and self._random.random() < 0.2 and len(self._columns) > 9:
+        if column.name == "k" and self._random.random() < 0.2:
             return "ctx.key"
         if not column.nullable or self._random.random() < 0.1:
             return told

@@ -108,6 +108,11 @@ class Moving(Played):
             self.scenario = stage
             self.stage(stage.parallelism, stage.settings)
 
+    def calm(self, scenario: Scenario) -> None:
+        """Those of every place: the last stage may find nothing to do, and leave all as it is."""
+        for stage in self._ahead:
+            super().calm(stage)
+
     def _move(self, random: Random) -> None:
         """Go on where the job is, from its savepoint, or from its snapshots in a new directory."""
         simulation = self.simulations[-1]
@@ -121,6 +126,10 @@ class Moving(Played):
             self.storage, self.origin = MemoryStorage(), origin
             self.lineage += "-moved"
 
+    def beside(self, stages: Sequence[Scenario]) -> Moving:
+        """A run of the same graph with stages of its own."""
+        return Moving(self.steps, stages)
+
     def forked(self) -> Moving | None:
         """A job that goes on from a savepoint beside the one that took it, if there is one."""
         taken = [path for each in self.simulations for path in each.requests.savepoints]
@@ -128,7 +137,7 @@ class Moving(Played):
             return None
         last = self._ahead[-1]
         settings = replace(last.settings, crashes=0, savepoints=0, rescales=())
-        fork = Moving(self.steps, [replace(last, backends=(HeapSettings(),), settings=settings)])
+        fork = self.beside([replace(last, backends=(HeapSettings(),), settings=settings)])
         fork.places, fork.lineage = self.places, f"{self.lineage}-forked"
         fork.origin = Random(f"{last.seed}-fork").choice(taken)
         return fork

@@ -234,10 +234,14 @@ class Played:
     def output(self, uid: str) -> list[Any]:
         return list(self.sinks[uid].rows())
 
-    def state(self, uid: str, name: str) -> Any:
-        for backend in self.scenario.backends:
+    def calm(self, scenario: Scenario) -> None:
+        """Have the databases of a scenario answer from here on."""
+        for backend in scenario.backends:
             if isinstance(backend, MemoryStoreSettings):
                 backend.server().faults = 0
+
+    def state(self, uid: str, name: str) -> Any:
+        self.calm(self.scenario)
         return committed_state(self.storage, self.job, uid, name)
 
     def story(self) -> str:
@@ -251,7 +255,7 @@ class Played:
             max_parallelism=scenario.max_parallelism,
             mode=scenario.mode,
         )
-        built(env, self.steps)
+        self.write(env)
         graph, sinks = replaced(env.graph(), {}, scenario.make_sink)
         check_graph(graph)
         self.job = self._planned(graph)
@@ -266,13 +270,21 @@ class Played:
         self.simulations.append(simulation)
         simulation.run()
         check_leading(simulation)
-        if simulation.coordinator.error is not None:
-            raise AssertionError(self.story()) from simulation.coordinator.error
-        check_failures(simulation)
+        self.check_end(simulation)
         for uid, sink in sinks.items():
             if uid in self.sinks:
                 merge_memories(self.sinks[uid], sink)
             self.sinks[uid] = sink
+
+    def write(self, env: ms.Environment) -> None:
+        """Write the program of this stage."""
+        built(env, self.steps)
+
+    def check_end(self, simulation: Simulation) -> None:
+        """No stage fails for good."""
+        if simulation.coordinator.error is not None:
+            raise AssertionError(self.story()) from simulation.coordinator.error
+        check_failures(simulation)
 
     def _planned(self, graph: Any) -> JobSpec:
         backends = self.scenario.backends

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import Any
 
+from tests.simulation.compiled_ledgers import digest_of
 from tests.simulation.graphs import UNORDERED
 from tests.simulation.ledgers import BUCKETS
 from tests.simulation.playing import Outcome
@@ -20,6 +21,8 @@ def check(outcome: Outcome) -> None:
     may_double = outcome.scenario.mode == "at_least_once"
     assert may_double or not doubled, f"output doubled {doubled}\n{story()}"
     check_state(outcome, rows)
+    if outcome.scenario.is_compiled and not may_double:
+        check_digests(outcome, {row[0]: row for row in rows})
     if outcome.restored is not None:
         check_state(outcome.restored, rows)
 
@@ -31,6 +34,8 @@ def check_state(outcome: Outcome, rows: list[tuple[Any, ...]]) -> None:
     place = {row[0]: (row[1], row[2]) for row in rows}
     for row in rows:
         by_key[row[3]].append(row[0])
+    if outcome.scenario.is_compiled:
+        return check_compiled_state(outcome, by_key, rows)
     ids = outcome.state("ledger", "ids")
     assert set(ids) == set(by_key), f"keys differ\n{story()}"
     assert {k: set(v) for k, v in ids.items()} == {k: set(v) for k, v in by_key.items()}, story()
@@ -48,6 +53,42 @@ def check_state(outcome: Outcome, rows: list[tuple[Any, ...]]) -> None:
     check_namespaces(outcome, ids)
     check_aggregates(outcome, by_key, {row[0]: row for row in rows})
     check_operator_state(outcome, rows)
+
+
+def check_compiled_state(
+    outcome: Outcome, by_key: dict[str, list[int]], rows: list[tuple[Any, ...]]
+) -> None:
+    """What does not depend on the order in which a compiled ledger has seen its rows."""
+    story = outcome.simulation.story
+    counts = outcome.state("ledger", "count")
+    assert set(counts) == set(by_key), f"keys differ\n{story()}"
+    newest = {key: max(ids) for key, ids in by_key.items()}
+    assert outcome.state("ledger", "newest") == newest, story()
+    if outcome.scenario.mode == "at_least_once":
+        assert all(counts[key] >= len(ids) for key, ids in by_key.items()), story()
+        return
+    assert counts == {key: len(ids) for key, ids in by_key.items()}, f"{counts}\n{story()}"
+    means = {key: sum(ids) / len(ids) for key, ids in by_key.items()}
+    assert outcome.state("ledger", "mean") == means, story()
+    check_aggregates(outcome, by_key, {row[0]: row for row in rows})
+    check_operator_state(outcome, rows)
+
+
+def check_digests(outcome: Outcome, rows: dict[int, tuple[Any, ...]]) -> None:
+    """What a compiled ledger has seen of each key, in the order in which it has numbered it."""
+    story = outcome.simulation.story
+    seen: dict[str, dict[int, int]] = defaultdict(dict)
+    for number, _, _, key, _, place in outcome.output:
+        seen[key][place] = number
+    for key, numbered in seen.items():
+        assert sorted(numbered) == list(range(1, len(numbered) + 1)), (
+            f"{key}: {numbered}\n{story()}"
+        )
+        ids = [numbered[place] for place in sorted(numbered)]
+        check_order(outcome.scenario.graph, ids, rows, story)
+        expected = digest_of(key, ids)
+        found = {name: outcome.state("ledger", name).get(key) for name in expected}
+        assert found == expected, f"{key}: {found} is not {expected}\n{story()}"
 
 
 def check_shrinking_state(outcome: Outcome, ids: dict[str, list[int]]) -> None:

@@ -64,6 +64,11 @@ class Ledger(ms.KeyedProcess):
             last_of.clear()
 
 
+def ledger(keyed: Any) -> Any:
+    """The rows of a keyed stream, behind a ledger."""
+    return keyed.process(Ledger(), ROW, uid="ledger")
+
+
 class Marked(ms.CoKeyedProcess):
     """Counts what it sees under the rules that were broadcast to it."""
 

@@ -185,7 +185,9 @@ class Run:
             mode=scenario.mode,
         )
         build, _ = BUILT[scenario.graph]
-        build(env, lambda name: env.source(self.sources[name], uid=name))
+        ledgers = scenario.ledgers
+        ledger = ledgers[min(self.stages, len(ledgers)) - 1]
+        build(env, lambda name: env.source(self.sources[name], uid=name), ledger)
         graph, sinks = replaced(env.graph(), {}, scenario.make_sink)
         graph = with_own_groups(graph, scenario.own_groups)
         check_graph(graph)

@@ -1,6 +1,7 @@
 """Replays one seed and tells its story: ``python -m tests.simulation.replay SEED [KIND] [brief]``.
 
-The kind is one of those of ``Scenario``: of, of_terms, of_rivals, looped, unaligned, started_again.
+The kind is one of those of ``Scenario``: of, of_terms, of_rivals, looped, unaligned, started_again,
+compiled, compiled_unaligned.
 Seeds of the lists that only the soak plays are brief.
 """
 

@@ -16,8 +16,10 @@ from mainstay.testing.memory_disk import MemoryRocksSettings
 from mainstay.testing.memory_store import MemoryStoreSettings
 from mainstay.testing.rivals import Rivalry
 from mainstay.testing.settings import SimulationSettings
+from tests.simulation.compiled_ledgers import compiled_ledger, own_ledger
 from tests.simulation.ends import LocalMemory, LocalPutOffMemory, PutOffMemory
 from tests.simulation.graphs import GRAPHS, LOOPS
+from tests.simulation.ledgers import ledger
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,8 @@ class Scenario:
     """Several drivers that all believe to lead, if there are."""
     backends: tuple[BackendSettings, ...] = (HeapSettings(),)
     """Where keyed state is kept: at first, and when the job is started again."""
+    ledgers: tuple[Callable[[Any], Any], ...] = (ledger,)
+    """The ledger that graphs end in: at first, and when the job is started again."""
     own_groups: tuple[int, ...] = ()
     """Numbers of key-groups that keyed operators say for themselves, dealt out to them in turn."""
     least: int | None = None
@@ -59,6 +63,11 @@ class Scenario:
         if self.puts_off:
             return PutOffMemory if self.global_sink else LocalPutOffMemory
         return ms.connectors.Memory if self.global_sink else LocalMemory
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether its ledger is one that compiles, wherever it is compiled."""
+        return self.ledgers != (ledger,)
 
     @property
     def has_loops(self) -> bool:
@@ -83,6 +92,16 @@ class Scenario:
         return replace(
             scenario, mode="unaligned", snapshots=snapshots, tuning=tuning, puts_off=False
         )
+
+    @staticmethod
+    def compiled(seed: int) -> Scenario:
+        """The same with a compiled ledger, all the way or at first or only later."""
+        return replace(Scenario.of(seed), ledgers=compiled_of(seed))
+
+    @staticmethod
+    def compiled_unaligned(seed: int) -> Scenario:
+        """The same with markers that overtake rows."""
+        return replace(Scenario.unaligned(seed), ledgers=compiled_of(seed))
 
     @staticmethod
     def of_sides(seed: int) -> Scenario:
@@ -219,6 +238,12 @@ class Scenario:
     def in_databases(seed: int) -> Scenario:
         """The same with state in databases."""
         return replace(Scenario.of(seed), backends=(database_of(seed),))
+
+
+def compiled_of(seed: int) -> tuple[Callable[[Any], Any], ...]:
+    """Where a ledger is compiled, and where it is the same as ordinary Python."""
+    choices = [(compiled_ledger,)] * 2 + [(compiled_ledger, own_ledger)]
+    return Random(f"compiled-{seed}").choice([*choices, (own_ledger, compiled_ledger)])
 
 
 def database_of(seed: int) -> MemoryRocksSettings:
