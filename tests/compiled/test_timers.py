@@ -32,7 +32,7 @@ BACKENDS: tuple[BackendSettings, ...] = (
 )
 AT_A_TIME = 40
 IN_THE_SUITE = 120
-WITH_NUMBA = (2, 9)
+WITH_NUMBA = (5, 6)
 
 
 def backend_of(seed: int) -> BackendSettings:
