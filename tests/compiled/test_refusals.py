@@ -37,13 +37,19 @@ STATEMENTS = {
     "for i in range(1.5):\n    pass": ("range() is given a float", "Give it whole numbers"),
     "a, b = (1, 2, 3)": ("3 values are unpacked into 2 names", "Write a name for each value"),
     "yield": ("a yield without a row", "Write return to emit nothing"),
-    "yield from ((1,),)": ("yield from", BEFORE),
+    "yield from row.name": ("yield from row.name", "a tuple or a list that is written out"),
+    "yield from mixed(row.x)": ("yield from mixed(row.x)", "a method of your own that yields"),
+    "yield from self.n.get()": ("yield from self.n.get()", "a method of your own that yields"),
+    "yield from forever(row.x)": ("forever() calls itself", "Write it as a loop"),
+    "x = yield from ((1,),)": ("yield from", BEFORE),
     "yield (1, 2)": ("a row has 2 values", "Give a value for each column"),
     "yield {'z': 1}": ("a row has the columns z", "Give each column of the schema by its name"),
     "yield (1.5,)": ("the column 'a' is declared as long and is given a float", "Convert it"),
     "self.n.update('a')": ("declared as long and is given a text", "Convert it"),
     "self.n.put(5)": ("put() of the state 'n'", "Compiled code has get, update, clear"),
-    "ctx.timers.set(5)": ("ctx.timers has no compiled form", "Compiled code has ctx.key"),
+    "ctx.timers.event_time(5)": ("ctx.timers has no compiled form", "Declare the timer"),
+    "self.close.set(5)": ("declared as timestamp and is given a whole number", "Convert it"),
+    "self.close.update(None)": ("update() of the state 'close'", "has get, set, clear"),
 }
 EXPRESSIONS = {
     "[a for a in (1, 2)]": ("a comprehension", BEFORE),
@@ -71,10 +77,10 @@ EXPRESSIONS = {
     "self.foo": ("self.foo is not there", "Set it in __init__"),
     "self.n": ("'self.n' is given another name", "Use it by its own name"),
     "self.n + 1": ("the state 'n' is used as a value", "Write self.n.get()"),
-    "ctx.now()": ("ctx.now() has no compiled form", "Take the time of the event"),
+    "ctx.now(1)": ("ctx.now() has no compiled form", WITHOUT),
     "1 if row.x else 'a'": ("is a whole number or a text", "Give both the same type"),
     "timedelta(days=row.x)": ("is no literal", "Write its arguments as numbers"),
-    "generates(1)": ("generates() yields", "Yield in process() itself"),
+    "generates(1)": ("generates() yields", "Emit its rows with yield from"),
     "itself(1)": ("itself() calls itself", "Write it as a loop"),
     "mixed(row.x)": ("mixed() returns a whole number", "Return one type"),
     "max((1, 2))": ("least or greatest of a collection", "Name the values"),
@@ -82,6 +88,11 @@ EXPRESSIONS = {
 HELPERS = """
 def generates(a):
     yield a
+
+
+def forever(a):
+    yield (a,)
+    yield from forever(a)
 
 
 def itself(a):
@@ -93,6 +104,12 @@ def mixed(a):
         return 1
     return "a"
 """
+TIMER = """
+close = ms.Timer('processing_time')
+
+def on_timer(self, at, ctx):
+    return (ctx.key,)
+"""
 CASES = STATEMENTS | {f"x = {text}": told for text, told in EXPRESSIONS.items()}
 
 
@@ -101,7 +118,7 @@ CASES = STATEMENTS | {f"x = {text}": told for text, told in EXPRESSIONS.items()}
 def test_a_refusal_names_the_line_the_construct_and_the_remedy(text: str, tmp_path: Path) -> None:
     construct, remedy = CASES[text]
     body = f"yield (0,)\n{text}"
-    members = "limit = 5\nn = ms.ValueState('long')"
+    members = f"limit = 5\nn = ms.ValueState('long')\n{TIMER}"
     source = class_of(body, before=HELPERS, members=members)
     with pytest.raises(GraphError) as refused:
         Driven(module_of(source, tmp_path).F(), TAKEN, ("k",), "a long")

@@ -19,7 +19,7 @@ from unittest.mock import patch
 import mainstay as ms
 from mainstay.plan.check import check_graph
 from mainstay.runtime.operators import timed
-from mainstay.runtime.operators.timed import TimedFunction
+from mainstay.runtime.operators.timed import Timed
 from mainstay.runtime.worker.operator_chain import OperatorChain
 from mainstay.testing.memory_store import MemoryStoreSettings
 from mainstay.testing.run import replaced
@@ -228,6 +228,8 @@ class TimedRun(Run):
     """Stages of the job."""
 
     is_in_batches = False
+    declared: tuple[type[Any], ...] = ()
+    """Functions of declared timers alone, one for each stage; without them it is ``Accounted``."""
 
     def graph(self, parallelism: int) -> tuple[Any, dict[str, Any]]:
         scenario = self.scenario
@@ -240,7 +242,8 @@ class TimedRun(Run):
         if self.is_in_batches:
             fired = keyed.process_batches(AccountedBatches(), EMITTED, uid="f")
         else:
-            fired = keyed.process(Accounted(), EMITTED, uid="f")
+            function = self.declared[0] if self.declared else Accounted
+            fired = keyed.process(function(), EMITTED, uid="f")
         # Behind it in its chain, and behind another shuffle.
         moved = fired.map(lambda row: (row.what, row.id), EMITTED, uid="map")
         (moved.rebalance() if scenario.seed % 2 else moved).sink(ms.connectors.Memory(), uid="out")
@@ -253,7 +256,7 @@ class TimedRun(Run):
 def small_slices(seed: int) -> Iterator[None]:
     """A few timers at a time, watermarks as often as there can be, and a note of every end."""
     ENDS_US.clear()
-    spec, end = ms.Watermark.spec, TimedFunction.before_end
+    spec, end = ms.Watermark.spec, Timed.before_end
 
     def often(self: Any, *arguments: Any) -> Any:
         return replace(spec(self, *arguments), every_s=0.005)
@@ -264,15 +267,16 @@ def small_slices(seed: int) -> Iterator[None]:
 
     with (
         patch.object(ms.Watermark, "spec", often),
-        patch.object(TimedFunction, "before_end", noted),
+        patch.object(Timed, "before_end", noted),
         patch.object(timed, "SLICE_TIMERS", (1, 3)[seed % 2]),
     ):
         yield
 
 
-def play(scenario: Scenario) -> tuple[Outcome, bool]:
+def play(scenario: Scenario, declared: tuple[type[Any], ...] = ()) -> tuple[Outcome, bool]:
     """Run it to its end, stopped and restored in between where the seed says so; and whether its
-    function is one over batches."""
+    function is one over batches. It may be another one behind the restore: both are ``declared``.
+    """
     with small_sizes(scenario), small_slices(scenario.seed):
         for backend in scenario.backends:
             if isinstance(backend, MemoryStoreSettings):
@@ -280,22 +284,24 @@ def play(scenario: Scenario) -> tuple[Outcome, bool]:
         kind = BlockingRows if scenario.blocking else CoarseRows
         rows = rows_of(scenario)
         run = TimedRun(scenario, {"in": kind(ROW, rows, splits=scenario.splits)}, {"in": rows})
-        run.is_in_batches = scenario.seed % 5 == 4
+        run.is_in_batches = scenario.seed % 5 == 4 and not declared
+        run.declared = declared
         settings, parallelism = scenario.settings, scenario.parallelism
         if settings.stop_at_step is not None:
             run.stage(parallelism, settings)
             run.move(scenario.restores_savepoint and settings.stop_with_savepoint)
             parallelism = scenario.rescaled_to or parallelism
             settings = replace(settings, stop_at_step=None, seed=scenario.seed + 1_000_000)
+            run.declared = declared[1:]
             ENDS_US.clear()
         return run.stage(parallelism, settings), run.is_in_batches
 
 
-def check(outcome: Outcome, is_in_batches: bool) -> None:
+def check(outcome: Outcome, is_in_batches: bool, *, is_declared: bool = False) -> None:
     """Every number comes once, or waits for a time that has not come."""
     story = outcome.simulation.story
     rows = outcome.given["in"]
-    pending = _pending(outcome, is_in_batches)
+    pending = _pending(outcome, is_in_batches or is_declared)
     emitted = [number for _, number in outcome.output] + list(pending)
     later = {n + LATER for what, n in outcome.output if _sets_another(what, n, is_in_batches)}
     expected = {row[0] for row in rows} | later
@@ -312,7 +318,7 @@ def _sets_another(what: str, number: int, is_in_batches: bool) -> bool:
     return what == "fired" and number % 4 == 0 and number < LATER and not is_in_batches
 
 
-def _pending(outcome: Outcome, is_in_batches: bool) -> dict[int, datetime]:
+def _pending(outcome: Outcome, is_declared: bool) -> dict[int, datetime]:
     """The numbers of timers of the wall clock that are left, with their times; and nothing else
     is."""
     state, story = outcome.state, outcome.simulation.story
@@ -320,7 +326,7 @@ def _pending(outcome: Outcome, is_in_batches: bool) -> dict[int, datetime]:
     assert state("f", "ring") == ringing, story()
     assert state("f", "close") == state("f", "closing") == {}, story()
     pending = {each.id: each.at for each in state("f", "ringing").values()}
-    if is_in_batches:
+    if is_declared:
         return pending
     left = state("f", "processings")
     kept = {(key, at): True for key, times in left.items() for at in times}

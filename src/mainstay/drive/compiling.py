@@ -37,5 +37,6 @@ def programs_of(spec: JobSpec) -> list[Program]:
         operator.factory.arguments[-1]
         for task in spec.tasks
         for operator in task.operators
-        if isinstance(operator.factory, Make) and operator.factory.operator is CompiledRows
+        if isinstance(operator.factory, Make)
+        and issubclass(operator.factory.operator, CompiledRows)
     ]

@@ -45,6 +45,7 @@ from mainstay.runtime.operators.sink import SinkOperator
 from mainstay.runtime.operators.slicing import SliceCombine
 from mainstay.runtime.operators.source import SourceOperator
 from mainstay.runtime.operators.timed import TimedConnectedRows, TimedKeyedBatches, TimedKeyedRows
+from mainstay.runtime.operators.timed_compiled import TimedCompiledRows
 from mainstay.runtime.operators.top import Top
 from mainstay.runtime.operators.waiting import WaitingRows
 from mainstay.runtime.operators.window import WindowByKey
@@ -54,6 +55,7 @@ _TIMED: dict[type[Operator], type[Operator]] = {
     KeyedRows: TimedKeyedRows,
     KeyedBatches: TimedKeyedBatches,
     ConnectedRows: TimedConnectedRows,
+    CompiledRows: TimedCompiledRows,
 }
 """What does the same for a function with timers."""
 

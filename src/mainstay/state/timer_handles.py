@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import Any, NoReturn
 
+import pyarrow as pa
+
 from mainstay.errors import MainstayError, StateTypeError
 from mainstay.state.hints import Hinting
 from mainstay.state.info import StateInfo
@@ -183,14 +185,31 @@ class TimerHandle(_Timers):
         return [None if at is None else self._rounded(at) for at in found]
 
     def _replace(self, timers: dict[Any, datetime | None]) -> None:
-        keys = list(timers)
         index = self.index
-        for key, before in zip(keys, self._table.read_many(keys, None), strict=True):
-            if before is not None:
-                index.remove(microseconds(before), key)
-            if (at := timers[key]) is not None:
+        before = self._table.read_many(list(timers), None)
+        changed = [
+            (key, was, at)
+            for (key, at), was in zip(timers.items(), before, strict=True)
+            if was != at
+        ]
+        for key, was, at in changed:
+            if was is not None:
+                index.remove(microseconds(was), key)
+            if at is not None:
                 index.add(microseconds(at), key)
-        self._table.put_many(keys, list(timers.values()))
+        self._table.put_many([key for key, _, _ in changed], [at for _, _, at in changed])
+
+    # ------------------------------------------------------------ by the column
+
+    def column(self, keys: pa.Array) -> pa.Array:
+        """The times of some keys as a column; null where there is none."""
+        frozen = frozen_keys(self.info, self._context, keys)
+        return self.info.value.to_array(self._table.read_many(frozen, None))
+
+    def keep_column(self, keys: pa.Array, times: pa.Array) -> None:
+        """Keep the times of some distinct keys as they are, null for none: also when it is over."""
+        frozen = frozen_keys(self.info, self._context, keys)
+        self._replace(dict(zip(frozen, self.info.value.from_array(times), strict=True)))
 
     # ------------------------------------------------------------ what is due
 

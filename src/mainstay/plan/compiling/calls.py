@@ -8,30 +8,22 @@ import math
 import operator
 from collections.abc import Callable
 from datetime import date, datetime, timedelta, timezone
-from types import BuiltinFunctionType, FunctionType, MethodType
+from types import BuiltinFunctionType
 from typing import Any
 
-from mainstay.plan.compiling import expressions, statements, states
+from mainstay.plan.compiling import expressions, inlining, states
 from mainstay.plan.compiling.conversions import (
     as_float,
     as_int,
-    converted,
-    loaded,
     snapshot,
-    stored,
     there,
 )
 from mainstay.plan.compiling.frame import Frame
-from mainstay.plan.compiling.lifting import lifted
 from mainstay.plan.compiling.operations import NoSuchOperationError, compared
 from mainstay.plan.compiling.refusal import WITHOUT
-from mainstay.plan.compiling.sources import written
-from mainstay.plan.compiling.types import BOOL, FLOAT, INT, NUMBER, Type, joined
+from mainstay.plan.compiling.types import BOOL, FLOAT, INT, NUMBER
 from mainstay.plan.compiling.values import NOTHING, Thing, Value
-from mainstay.runtime.compiled.program import Path
-
-DEEPEST = 20
-"""Calls within calls."""
+from mainstay.runtime.compiled.program import NOW
 
 _OF_DAYS = {
     "year": "civil({0})[0]",
@@ -99,166 +91,35 @@ def called(frame: Frame, node: ast.Call) -> Value:
         if isinstance(owner, Value):
             return _method_of_value(frame, node, owner, node.func.attr)
         if isinstance(owner, Thing) and owner.kind == "ctx":
-            _context_method(frame, node, node.func.attr)
+            return _context_method(frame, node, node.func.attr)
     found = expressions.evaluated(frame, node.func)
     if isinstance(found, Value):
         frame.refuse(node, f"{ast.unparse(node.func)!r} is {found.type}, and is called")
     assert isinstance(found, Thing)
-    if found.kind == "method" and isinstance(found.object, MethodType):
-        return _bound_method(frame, node, found)
-    if isinstance(found.object, FunctionType):
-        positional, named = arguments(frame, node)
-        return inlined(frame, node, found.object, found.path, positional, named)
-    return _builtin(frame, node, found.object)
+    own = inlining.own_function(frame, node, found)
+    if own is None:
+        return _builtin(frame, node, found.object)
+    return inlining.inlined(frame, node, *own)
 
 
-def _context_method(frame: Frame, node: ast.Call, name: str) -> None:
-    remedy = {
-        "now": "Take the time of the event from a column, or leave out compiled=True.",
-    }.get(name, WITHOUT)
-    frame.refuse(node, f"ctx.{name}() has no compiled form", remedy)
+def generated(frame: Frame, node: ast.Call) -> bool:
+    """Emit the rows of a generator of the author's own; False where it is no such call."""
+    if isinstance(node.func, ast.Attribute):
+        owner = expressions.evaluated(frame, node.func.value)
+        if isinstance(owner, Value) or owner.kind in ("state", "ctx"):
+            return False
+    found = expressions.evaluated(frame, node.func)
+    own = None if isinstance(found, Value) else inlining.own_function(frame, node, found)
+    if own is None or not inspect.isgeneratorfunction(own.function):
+        return False
+    inlining.generated(frame, node, *own)
+    return True
 
 
-def arguments(frame: Frame, node: ast.Call) -> tuple[list[Value | Thing], dict[str, Value | Thing]]:
-    """The arguments of a call, in names of their own."""
-    if any(isinstance(each, ast.Starred) for each in node.args) or any(
-        each.arg is None for each in node.keywords
-    ):
-        frame.refuse(node, "a star has no place in compiled code", "Write out the arguments.")
-    positional = [_argument(frame, each) for each in node.args]
-    named = {each.arg: _argument(frame, each.value) for each in node.keywords if each.arg}
-    return positional, named
-
-
-def _argument(frame: Frame, node: ast.expr) -> Value | Thing:
-    found = expressions.evaluated(frame, node)
-    return snapshot(frame.write, found) if isinstance(found, Value) else found
-
-
-# ---------------------------------------------------------------- functions of the author's own
-
-
-def _bound_method(frame: Frame, node: ast.Call, found: Thing) -> Value:
-    function, owner = found.object.__func__, found.object.__self__
-    if not isinstance(function, FunctionType):
-        frame.refuse(node, f"{ast.unparse(node.func)}() has no compiled form")
-    positional, named = arguments(frame, node)
-    me = Thing("self", owner, found.path[:-1])
-    path: Path = (*found.path, ("attr", "__func__"))
-    return inlined(frame, node, function, path, [me, *positional], named)
-
-
-def inlined(
-    frame: Frame,
-    node: ast.AST,
-    function: FunctionType,
-    path: Path,
-    positional: list[Value | Thing],
-    named: dict[str, Value | Thing],
-) -> Value:
-    """A function in the place of its call: what it returns."""
-    if function in frame.callers or len(frame.callers) > DEEPEST:
-        frame.refuse(
-            node,
-            f"{function.__name__}() calls itself",
-            "Write it as a loop, or leave out compiled=True.",
-        )
-    if inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
-        frame.refuse(
-            node,
-            f"{function.__name__}() yields",
-            "Yield in process() itself; let it return a value.",
-        )
-    bound = _bound(frame, node, function, path, positional, named)
-    frame.kernel.guard(path, function)
-    source = written(function, f"{frame.written.name}: {function.__name__}()")
-    prefix = f"h{frame.write.name()[1:]}_"
-    types: list[Type] = []
-
-    def gather(inner: Frame, value: Value | None, at: ast.AST) -> None:
-        types.append((value or NOTHING).type)
-        stored(inner.write, f"{prefix}ret", value or NOTHING)
-
-    def attempt(given: Callable[[Frame, Value | None, ast.AST], None]) -> Any:
-        inner = Frame(
-            frame.kernel,
-            source,
-            function,
-            path,
-            prefix,
-            given,
-            callers=(*frame.callers, function),
-        )
-        with frame.write.draft() as lines:
-            _arguments_set(inner, bound, source.node)
-            statements.function(inner, source.node)
-        return lines
-
-    lines = attempt(gather)
-    result = _joined(frame, node, function, types)
-
-    def give(inner: Frame, value: Value | None, at: ast.AST) -> None:
-        own = converted(inner.write, inner.kernel, value or NOTHING, result)
-        stored(inner.write, f"{prefix}ret", own)
-
-    if any(each != result for each in types):
-        lines = attempt(give)
-    for name in function.__code__.co_varnames:
-        flag = f"{prefix}{name}_set"
-        if flag in frame.write.zeros:
-            frame.write(f"{flag} = False")
-    if f"{prefix}done" in frame.write.zeros:
-        frame.write(f"{prefix}done = False")
-    frame.write("while True:")
-    with frame.write.block():
-        frame.write.put(lines)
-    return snapshot(frame.write, loaded(f"{prefix}ret", result))
-
-
-def _joined(frame: Frame, node: ast.AST, function: FunctionType, types: list[Type]) -> Type:
-    result = types[0]
-    for each in types[1:]:
-        both = joined(result, each)
-        if both is None:
-            frame.refuse(
-                node,
-                f"{function.__name__}() returns {result} on one way and {each} on another",
-                "Return one type.",
-            )
-        assert both is not None
-        result = both
-    return result
-
-
-def _bound(
-    frame: Frame,
-    node: ast.AST,
-    function: FunctionType,
-    path: Path,
-    positional: list[Value | Thing],
-    named: dict[str, Value | Thing],
-) -> dict[str, Value | Thing]:
-    """Which argument has which value."""
-    signature = inspect.signature(function, follow_wrapped=False)
-    kinds = {each.kind for each in signature.parameters.values()}
-    if kinds & {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}:
-        frame.refuse(node, f"{function.__name__}() takes any arguments", "Write them out.")
-    try:
-        given = signature.bind(*positional, **named).arguments
-    except TypeError as error:
-        frame.refuse(node, f"{function.__name__}(): {error}", "Correct the arguments.")
-    for name, parameter in signature.parameters.items():
-        if name not in given:
-            given[name] = lifted(frame.kernel, parameter.default, (*path, ("default", name)))
-    return dict(given)
-
-
-def _arguments_set(inner: Frame, bound: dict[str, Value | Thing], node: ast.AST) -> None:
-    for name, value in bound.items():
-        if isinstance(value, Value) and value.type.kind != "row":
-            inner.assign(name, value, node)
-        else:
-            inner.bound[name] = value
+def _context_method(frame: Frame, node: ast.Call, name: str) -> Value:
+    if name == "now" and not node.args and not node.keywords:
+        return frame.kernel.asked(NOW, "zoned")
+    frame.refuse(node, f"ctx.{name}() has no compiled form", WITHOUT)
 
 
 # ---------------------------------------------------------------- functions of Python

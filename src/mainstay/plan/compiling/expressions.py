@@ -289,9 +289,19 @@ def _attribute_of_context(frame: Frame, node: ast.Attribute) -> Value | Thing:
         return kernel.asked((("ctx", name),), "str")
     if name == "watermark":
         return kernel.asked((("ctx", name),), "zoned", optional=True)
+    if name in ("timer", "time_domain"):
+        # They say something in on_timer alone.
+        return NOTHING
+    if name == "timers":
+        remedy = (
+            'Declare the timer, as in close = ms.Timer("event_time") in the class, and call '
+            "self.close.set(at): it has one time for each key."
+        )
+        frame.refuse(node, "ctx.timers has no compiled form", remedy)
     if name in _READABLE:
         remedy = (
-            "Compiled code has ctx.key, ctx.watermark, ctx.subtask and ctx.parallelism. " + WITHOUT
+            "Compiled code has ctx.key, ctx.watermark, ctx.now(), ctx.subtask and "
+            "ctx.parallelism. " + WITHOUT
         )
         frame.refuse(node, f"ctx.{name} has no compiled form", remedy)
     frame.refuse(node, f"ctx has no {name!r}", f"ctx has {', '.join(_READABLE)}.")

@@ -18,6 +18,7 @@ from mainstay.plan.compiling.sources import written
 from mainstay.plan.compiling.types import Type, of_state
 from mainstay.plan.compiling.values import Thing, Value
 from mainstay.runtime.compiled.program import Program
+from mainstay.runtime.own_states import EVENT_TIMERS, FIRED, PROCESSING_TIMERS
 from mainstay.runtime.spec import KeySpec
 from mainstay.state.info import StateInfo
 from mainstay.state.values import PICKLED
@@ -27,7 +28,9 @@ _TOO_DEEP = (
     "compiler. Divide them, or put the outer ones into one condition."
 )
 _POSITIONAL = Parameter.POSITIONAL_ONLY
-_KINDS = ("value", "reducing", "aggregating")
+_KINDS = ("value", "reducing", "aggregating", "timer")
+_OF_TIMERS = (EVENT_TIMERS.name, PROCESSING_TIMERS.name, FIRED.name)
+"""States of the runtime's own, beside those of a function with timers."""
 
 
 def compiled(
@@ -44,6 +47,8 @@ def compiled(
     declared = inspect.getattr_static(function, "process")
     if declared is not process or not isinstance(process, FunctionType):
         raise NotCompiledError(f"{name} cannot be compiled: process is no method. {WITHOUT}")
+    if any(info.timer is not None for info in infos):
+        infos = tuple(info for info in infos if info.name not in _OF_TIMERS)
     _check_states(name, infos)
     try:
         return _Compiling(function, process, key, schema, out, infos, name).program()
@@ -64,8 +69,8 @@ def _problem(info: StateInfo) -> str:
     """What is in the way of a state."""
     if info.kind.name not in _KINDS:
         return (
-            f"is of the kind {info.kind.name}. Compiled code has ValueState, ReducingState and "
-            "AggregatingState."
+            f"is of the kind {info.kind.name}. Compiled code has ValueState, ReducingState, "
+            "AggregatingState and Timer."
         )
     if info.ttl is not None:
         return "has a time to live, which compiled code does not heed."

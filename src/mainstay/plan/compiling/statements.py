@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from mainstay.plan.compiling import expressions
+from mainstay.plan.compiling import calls, expressions
 from mainstay.plan.compiling.conversions import snapshot, there
 from mainstay.plan.compiling.frame import Frame, Known, Loop, both
 from mainstay.plan.compiling.refusal import WITHOUT
@@ -68,8 +68,27 @@ def _expression(frame: Frame, node: ast.Expr) -> None:
             frame.refuse(node, "a yield has no place here")
         assert frame.emits is not None
         frame.emits(frame, node.value.value, node)
+    elif isinstance(node.value, ast.YieldFrom):
+        _yield_from(frame, node.value.value, node)
     elif not isinstance(node.value, ast.Constant):
         expressions.evaluated(frame, node.value)
+
+
+def _yield_from(frame: Frame, given: ast.expr, node: ast.Expr) -> None:
+    """Rows that are written down, or those of a generator of the author's own."""
+    if frame.emits is None:
+        frame.refuse(node, "a yield has no place here")
+    assert frame.emits is not None
+    if isinstance(given, ast.Tuple | ast.List):
+        for each in given.elts:
+            frame.emits(frame, each, node)
+    elif not isinstance(given, ast.Call) or not calls.generated(frame, given):
+        frame.refuse(
+            node,
+            f"yield from {ast.unparse(given)} has no compiled form",
+            "Compiled code has yield from a tuple or a list that is written out, and from a "
+            f"function or a method of your own that yields. {WITHOUT}",
+        )
 
 
 def _assign(frame: Frame, node: ast.Assign) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from mainstay.plan.compiling import calls, expressions
+from mainstay.plan.compiling import calls, expressions, inlining
 from mainstay.plan.compiling.conversions import converted, loaded, snapshot, there
 from mainstay.plan.compiling.fitting import WrongFormError, fitted
 from mainstay.plan.compiling.frame import Frame
@@ -25,6 +25,7 @@ _METHODS = {
     "value": ("get", "update", "clear"),
     "reducing": ("get", "add", "clear"),
     "aggregating": ("get", "add", "clear"),
+    "timer": ("get", "set", "clear"),
 }
 
 
@@ -48,6 +49,8 @@ def called(frame: Frame, node: ast.Call, owner: Thing, method: str) -> Value:
             return _got(frame, node, number, info)
         case "clear":
             _cleared(frame, number)
+        case "set":
+            _set(frame, node, number, row_like(frame, node.args[0]))
         case "update":
             _updated(frame, node, number, row_like(frame, node.args[0]))
         case "add" if info.kind.name == AGGREGATING.name:
@@ -114,6 +117,19 @@ def _updated(frame: Frame, node: ast.AST, number: int, value: Value) -> None:
             lambda: _put(frame, node, number, fitted_state(frame, node, number, value.plain)),
             lambda: _cleared(frame, number),
         )
+
+
+def _set(frame: Frame, node: ast.AST, number: int, at: Value) -> None:
+    """Set a timer to a time, rounded up. None is an error, of which the function itself tells."""
+    spec = frame.kernel.infos[number].timer
+    assert spec is not None
+    if at.type.kind == "none":
+        frame.write("raise Trap")
+        return
+    at = fitted_state(frame, node, number, at)
+    if spec.every_us > 1:
+        at = Value(at.type, (frame.write.temp(f"rounded_up({at.code}, {spec.every_us})"),))
+    _put(frame, node, number, at)
 
 
 def fitted_state(frame: Frame, node: ast.AST, number: int, value: Value) -> Value:
@@ -201,7 +217,7 @@ def _reduced(frame: Frame, node: ast.AST, number: int, info: StateInfo, value: V
 def applied(frame: Frame, node: ast.AST, function: Any, path: Path, values: list[Value]) -> Value:
     """A function of two values, of Python or of the author's own."""
     if isinstance(function, FunctionType):
-        return calls.inlined(frame, node, function, path, list(values), {})
+        return inlining.inlined(frame, node, function, path, list(values), {})
     try:
         stand_in = ast.Call(ast.Name("function"), [], [])
         ast.copy_location(stand_in, node)
@@ -250,4 +266,4 @@ def _method(frame: Frame, node: ast.AST, info: StateInfo, name: str, values: lis
     if hasattr(found, "__self__"):
         me = [Thing("self", found.__self__, path)]
     inner: Path = (*path, ("attr", name), *((("attr", "__func__"),) if me else ()))
-    return calls.inlined(frame, node, function, inner, [*me, *values], {})
+    return inlining.inlined(frame, node, function, inner, [*me, *values], {})

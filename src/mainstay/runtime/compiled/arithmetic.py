@@ -338,6 +338,16 @@ def at(us: int) -> int:
     return us
 
 
+def rounded_up(us: int, every_us: int) -> int:
+    """The time of a timer: a whole multiple of a duration, or the last that there is."""
+    over = us % every_us
+    if over == 0:
+        return us
+    if every_us - over > LAST_US - us:
+        return LAST_US
+    return us + every_us - over
+
+
 def day(days: int) -> int:
     if days < FIRST_DAY or days > LAST_DAY:
         raise Trap

@@ -37,6 +37,8 @@ def _next(here: Any, step: str, name: str) -> Any:
             return getattr(process, "__func__", process)
         case "attr" | "ctx":
             return getattr(here, name)
+        case "call":
+            return here()
         case "global":
             return here.__globals__[name] if name in here.__globals__ else getattr(builtins, name)
         case "cell":

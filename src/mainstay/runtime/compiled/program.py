@@ -47,6 +47,8 @@ class Guard:
 Step = tuple[str, str]
 Path = tuple[Step, ...]
 """How to get from a function object to a value, step by step (see ``finding``)."""
+NOW: Path = (("ctx", "now"), ("call", ""))
+"""The clock. A kernel is told of it once for a batch."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,15 @@ import numpy as np
 import pyarrow as pa
 
 from mainstay.runtime.compiled.kernels import Kernel
-from mainstay.runtime.compiled.program import Program
+from mainstay.runtime.compiled.lending import (
+    LentTimer,
+    TimerScratch,
+    by_column,
+    lending,
+    scratch_of,
+)
+from mainstay.runtime.compiled.program import NOW, Program
 from mainstay.runtime.compiled.run import Parts, Run
-from mainstay.runtime.compiled.scratch import Scratch
 from mainstay.runtime.messages import Epoch
 from mainstay.runtime.operators.base import OperatorContext, user_error
 from mainstay.runtime.operators.gathering import GatheringOperator
@@ -56,23 +62,29 @@ class CompiledRows(GatheringOperator):
         self._taking = Taking.of(output_schema)
         self._grouper = Grouper()
         self._kernel: Kernel | None = None
+        self._reads_clock = any(constant.path == NOW for constant in program.constants)
+        self.lent: list[LentTimer] = []
+        """Its timers, in the order in which they are declared."""
 
     def open(self, context: OperatorContext) -> None:
         super().open(context)
+        self._ctx = context.row_context
         handles = {} if context.keyed is None else context.keyed.handles
         states = [handles[use.name] for use in self._program.states]
-        scratches = [Scratch(state.info) for state in states]
+        scratches = [scratch_of(state.info) for state in states]
         # The function sees the states of the rows that it is called for, and no others.
-        for scratch in scratches:
+        for state, scratch in zip(states, scratches, strict=True):
             info = scratch.info
-            handle = KINDS[info.kind.name].handle(info, scratch, context.row_context)
+            handle = KINDS[info.kind.name].handle(info, scratch, self._ctx)
             vars(self._function)[info.name] = handle
+            if isinstance(scratch, TimerScratch):
+                self.lent.append(LentTimer(state, handle, scratch))
         self._parts = Parts(
             program=self._program,
-            states=states,
+            states=[by_column(state) for state in states],
             scratches=scratches,
             function=self._function,
-            ctx=context.row_context,
+            ctx=self._ctx,
             schema=self._schema,
             keys=self._reader.keys,
             interpret=self._interpret,
@@ -110,27 +122,33 @@ class CompiledRows(GatheringOperator):
         else:
             group, keys = groups.codes, keys.take(pa.array(groups.rows))
         run = Run(self._parts, batch, keys, group)
+        # A kernel does not know that no time comes any more.
+        is_over = any(timer.stored.is_over for timer in self.lent)
         try:
-            run.through(self._kernel)
+            self._hold_clock()
+            run.through(None if is_over else self._kernel)
             emitted = [self._batches(each) for each in run.emitted()]
         except BaseException as error:
             raise user_error(self.context, error, function=self._function.process) from error
         finally:
+            self._ctx.held_us = None
             self._ctx.leave()
         run.store()
         for batches in emitted:
             for each in batches:
                 self.out(each)
 
-    @property
-    def _ctx(self) -> Any:
-        return self.context.row_context
+    def _hold_clock(self) -> None:
+        """What the kernel is told of the clock is what rows see for which it traps."""
+        if self._reads_clock:
+            self._ctx.held_us = self._ctx.now_us()
 
     def _interpret(self, rows: pa.RecordBatch) -> list[Any]:
         """What the function itself gives for some rows."""
         keys, values = self._reader.keys_and_rows(rows)
         try:
-            return run_rows(self._function.process, self._ctx, keys, values, self._taking)
+            with lending(self.lent):
+                return run_rows(self._function.process, self._ctx, keys, values, self._taking)
         finally:
             self._ctx.leave()
 

@@ -14,12 +14,13 @@ from typing import Any
 import pyarrow as pa
 
 from mainstay.runtime.messages import Epoch, TimeMark
-from mainstay.runtime.operators.base import OperatorContext, user_error
+from mainstay.runtime.operators.base import Operator, OperatorContext, user_error
 from mainstay.runtime.operators.connected import ConnectedRows
 from mainstay.runtime.operators.due import DueTimers, OperatorTimers
 from mainstay.runtime.operators.fired import NEVER, FiredTimes
 from mainstay.runtime.operators.keyed import KeyedBatches, KeyedFunction, KeyedRows
 from mainstay.runtime.operators.rows import collect
+from mainstay.runtime.row_context import ProcessContext
 from mainstay.runtime.watermarks import END_US
 from mainstay.state.timer_handles import EVENT_TIME, PROCESSING_TIME, TimerHandle, moment
 from mainstay.state.values import Keys
@@ -33,11 +34,12 @@ _TIMES = pa.timestamp("us", tz="UTC")
 _log = logging.getLogger("mainstay.timers")
 
 
-class TimedFunction(KeyedFunction):
-    """What keyed operators with timers share. ``fire`` is the slice of one of them."""
+class Timed(Operator):
+    """What operators with timers share. ``fire`` is the slice of one of them."""
 
     may_be_cut = True
     has_event_time: bool
+    _ctx: ProcessContext
     _is_open = _rings = False
     """The wall clock rings between ``open`` and the end of input."""
 
@@ -95,6 +97,7 @@ class TimedFunction(KeyedFunction):
 
     def end_of_input(self) -> None:
         """The wall clock rings no more: what waits for it stays in the state."""
+        super().end_of_input()
         self._rings = False
 
     def before_marker(self, epoch: Epoch) -> None:
@@ -127,6 +130,10 @@ class TimedFunction(KeyedFunction):
     def fire(self, due: DueTimers, until_us: int) -> None:
         """Fire a slice of what is due, and emit what it gives."""
         raise NotImplementedError
+
+
+class TimedFunction(Timed, KeyedFunction):
+    """What keyed operators share that call a function for each row or batch."""
 
 
 class _TimedRows(TimedFunction):
