@@ -35,9 +35,7 @@ class Around:
     def acts(self) -> dict[str, Act]:
         """What is done, by the kind of an event."""
         return {
-            "fill the disk": lambda event, _: _on(self._disk, self._disk.fill, event),
-            "fill the local disk": lambda event, _: _on(self._local, self._local.fill, event),
-            "storage read-only": lambda event, _: _on(self._disk, self._disk.be_read_only, event),
+            **disk_acts(self._disk, self._local),
             "stop postgres": self._stop_postgres,
             "stop kafka": self._stop_kafka,
             "freeze kafka": self._freeze_kafka,
@@ -62,6 +60,14 @@ class Around:
                 threading.Event().wait(event.lasts_s)
             finally:
                 self._broker.thaw()
+
+
+def disk_acts(disk: SmallDisk, local: SmallDisk) -> dict[str, Act]:
+    return {
+        "fill the disk": lambda event, _: _on(disk, disk.fill, event),
+        "fill the local disk": lambda event, _: _on(local, local.fill, event),
+        "storage read-only": lambda event, _: _on(disk, disk.be_read_only, event),
+    }
 
 
 def _on(disk: SmallDisk, act: Callable[[float], None], event: Planned) -> None:

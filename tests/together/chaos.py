@@ -7,13 +7,13 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import psutil
 
-from tests.together.around import PATIENCE_S, Act, Around, Skipped
+from tests.together.around import PATIENCE_S, Act, Skipped
 from tests.together.asking import Clients
 from tests.together.jobs import NotDoneError, TogetherJob
 from tests.together.plan import Planned
@@ -33,9 +33,9 @@ class Chaos:
         cluster: Path,
         savepoints: Path,
         clients: Clients,
-        around: Around | None = None,
+        around: Mapping[str, Act],
     ) -> None:
-        """Without what is around the jobs nothing may be planned for it."""
+        """``around`` is what may be done to what is around the jobs."""
         self.done: Counter[str] = Counter()
         self.skipped: Counter[str] = Counter()
         self.findings: list[str] = []
@@ -59,7 +59,7 @@ class Chaos:
             "start a client": lambda *_: self._clients.start(),
             "stop a client": lambda *_: self._clients.stop_one(),
         }
-        self._acts |= {} if around is None else around.acts()
+        self._acts |= around
 
     def run(self, events: Sequence[Planned]) -> None:
         """Until the last event has begun; ``join`` waits for the end of all."""

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tests.together import outputs
 from tests.together.answers import AnswerBook, Legal
+from tests.together.around import disk_acts
 from tests.together.asking import Clients
 from tests.together.chaos import Chaos
 from tests.together.generator import events
@@ -21,6 +22,7 @@ from tests.together.local_places import LocalPlaces
 from tests.together.model import Prefixes, Rows
 from tests.together.report import Report
 from tests.together.running import Running
+from tests.together.storage import SmallDisk
 
 PACE = Pace(every="0.5s", lease="6s")
 WEIGHTS = {
@@ -45,22 +47,26 @@ class Short(Running):
         *,
         jobs: Sequence[str] = ("orders", "accounts"),
         drivers: int = 2,
+        disk: SmallDisk | None = None,
         defect: str | None = None,
     ) -> None:
+        """``disk`` is for RocksDB's files and those of sinks, and may be filled."""
         self.seed = places.seed
         self._places = places
         self.prefixes = Prefixes()
         for each in events(self.seed, places.events):
             self.prefixes.add(each)
+        local = disk.place if disk else folder
         self.jobs = [
-            TogetherJob(name, folder, folder, folder, None, places, drivers, PACE, defect)
+            TogetherJob(name, folder, folder, local, None, places, drivers, PACE, defect)
             for name in jobs
         ]
         for job in self.jobs:
             closing.callback(job.close)
         self.books = {job.name: AnswerBook(self._legal(job.name)) for job in self.jobs}
         self.clients = Clients(self.jobs, self.books, self.seed)
-        self.chaos = Chaos(self.jobs, folder, folder / "savepoints", self.clients)
+        around = disk_acts(disk, disk) if disk else {}
+        self.chaos = Chaos(self.jobs, folder, folder / "savepoints", self.clients, around)
 
     def _legal(self, name: str) -> Legal:
         """All rows are there from the beginning, as far as clients know."""

@@ -72,7 +72,7 @@ class Soak(Running):
             cluster,
             savepoints,
             self.clients,
-            Around(self.disk, self.local, self.broker, self.postgres),
+            Around(self.disk, self.local, self.broker, self.postgres).acts(),
         )
         self.sampler = self._sampler(cluster)
 

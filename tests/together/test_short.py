@@ -11,6 +11,7 @@ from tests.together.defects import DEFECTS
 from tests.together.local_places import LocalPlaces
 from tests.together.plan import Planned, plan
 from tests.together.short import WEIGHTS, Short
+from tests.together.storage import SmallDisk
 
 pytestmark = pytest.mark.xdist_group("together")
 
@@ -33,6 +34,20 @@ def test_everything_together_is_exact_under_a_short_plan(tmp_path: Path) -> None
     print(report.text())
     assert report.differences == []
     assert sum(report.done.values()) >= len(events) // 2
+
+
+def test_a_full_disk_below_rocksdb_and_sinks_costs_time_alone(tmp_path: Path) -> None:
+    disk = SmallDisk(tmp_path / "disk")
+    if disk.reason is not None:
+        pytest.skip(disk.reason)
+    places = LocalPlaces(SEED, events=900, moves=0, rows_per_second=60.0)
+    filled = Planned(0.5, "fill the local disk", "orders", 0.0, 3.0)
+    with ExitStack() as closing:
+        closing.callback(disk.close)
+        run = Short(tmp_path, places, closing, jobs=["orders"], drivers=1, disk=disk)
+        report = run.run(0.0, [filled])
+        assert report.differences == []
+        assert report.done == {"fill the local disk": 1}
 
 
 def killed(folder: Path, defect: str) -> list[str]:
