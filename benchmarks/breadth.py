@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import mainstay as ms
+from benchmarks.breadth_before import beside
 from benchmarks.many_splits import splits_table
-from benchmarks.report import Size, Table, count, median
+from benchmarks.report import FULL, Size, Table, count, median
 from mainstay.connectors import Memory, Rows
 from mainstay.drive.shipment import Shipment
 from mainstay.runtime.coordinator.coordinator import Coordinator
@@ -217,7 +218,8 @@ def measure(size: Size) -> list[Table]:
         for parallelism in sorted({size.of(each) for each in PARALLELISMS}):
             _coordinate(coordinator, operators, parallelism, size.repeats)
             _work(worker, operators, parallelism, size.repeats)
-    return [coordinator, worker, splits_table(size)]
+    tables = [coordinator, worker]
+    return [*(beside(tables) if size is FULL else tables), splits_table(size)]
 
 
 def _tables() -> tuple[Table, Table]:

@@ -79,6 +79,7 @@ REAL = (
     "paper",
     "serve",
     "spark",
+    "together",
     "unit/test_benchmarks_check.py",
     "unit/test_pages.py",
     "yarn",

@@ -22,7 +22,7 @@ def changes(first: int, number: int) -> pa.RecordBatch:
 
 
 def requests_of_epochs(
-    proxy: S3Proxy, operators: int, parallelism: int
+    proxy: S3Proxy, operators: int, parallelism: int, epochs: int = EPOCHS
 ) -> Counter[tuple[str, str]]:
     """The requests of epochs of a job with keyed state in all subtasks, by kind and by folder."""
     env = ms.Environment(
@@ -40,7 +40,7 @@ def requests_of_epochs(
         for _ in range(8):
             job.snapshot(timeout=60)
         proxy.forget()
-        for _ in range(EPOCHS):
+        for _ in range(epochs):
             job.snapshot(timeout=60)
     finally:
         job.cancel()

@@ -14,6 +14,9 @@ COLUMNS = (CREATE, PUT, GET, LIST, DELETE)
 
 
 JOBS = [(1, 1), (1, 4), (1, 16), (10, 4)]
+WIDE = (20, 16)
+WIDE_EPOCHS = 8
+"""So many lie between two merges of a chain."""
 
 
 def shown() -> dict[tuple[int, int], dict[str, float]]:
@@ -28,7 +31,7 @@ def shown() -> dict[tuple[int, int], dict[str, float]]:
 
 
 def test_the_page_has_a_row_for_each_job() -> None:
-    assert sorted(shown()) == sorted(JOBS)
+    assert sorted(shown()) == sorted([*JOBS, WIDE])
 
 
 @pytest.mark.parametrize(("operators", "parallelism"), JOBS)
@@ -50,3 +53,13 @@ def test_an_epoch_takes_the_requests_that_the_page_says(
     for kind, expected in shown()[operators, parallelism].items():
         # Work in the background may fall just before or just after what is counted.
         assert abs(by_kind[kind] / EPOCHS - expected) <= 0.1 * expected + 0.5, (kind, found)
+
+
+def test_an_epoch_of_many_operators_takes_fewer_writes_than_half_of_its_subtasks(
+    proxy: S3Proxy,
+) -> None:
+    operators, parallelism = WIDE
+    found = requests_of_epochs(proxy, operators, parallelism, WIDE_EPOCHS)
+    writes = sum(number for (kind, _), number in found.items() if kind == PUT) / WIDE_EPOCHS
+    # A worker stores one file at least. What each of its operators merges is a file of its own.
+    assert parallelism < writes < operators * parallelism / 2

@@ -358,10 +358,13 @@ def a_global_sink_committed_when_the_manifest_is_written() -> Iterator[None]:
 
 @mutation
 def the_slot_tried_for_before_the_manifest_is_durable() -> Iterator[None]:
-    def early(self: Any, write: Any, record: Any, won: Any, failed: Any, **_: Any) -> None:
+    def early(self: Any, write: Any, won: Any, failed: Any, **_: Any) -> None:
+        with patch.object(type(self._ports.storage), "write", lambda *_: None):
+            record = write()  # nothing is written yet
+
         def then() -> None:
             self._ports.background.submit(write, lambda _: None, lambda _: None)
-            won()
+            won(record)
 
         self.claim(record, then, failed)
 

@@ -19,6 +19,7 @@ import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 
+from tests.together.plan import plan
 from tests.together.soak import Soak
 
 
@@ -37,7 +38,9 @@ def main() -> int:
     is_good = False
     try:
         with ExitStack() as closing:
-            report = Soak(folder, seed, closing, on_spark=on_spark).run(minutes)
+            report = Soak(folder, seed, closing, on_spark=on_spark).run(
+                minutes, plan(seed, minutes * 60)
+            )
             is_good = not report.differences
         print(report.text(), flush=True)
     finally:

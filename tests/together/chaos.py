@@ -7,28 +7,21 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import psutil
 
-from tests.services.kafka import KafkaBroker
-from tests.services.postgres import PostgresServer
+from tests.together.around import PATIENCE_S, Act, Skipped
 from tests.together.asking import Clients
 from tests.together.jobs import NotDoneError, TogetherJob
 from tests.together.plan import Planned
 from tests.together.processes import executors_of, workers_of
-from tests.together.storage import BusyDiskError, SmallDisk
+from tests.together.storage import BusyDiskError
 
 LOG = logging.getLogger("together")
 MOST_VERSIONS = 6
-PATIENCE_S = 600.0
-"""For what comes back by itself, on a machine that has other things to do."""
-
-
-class Skipped(Exception):  # noqa: N818 - it is a reason, and no error
-    """An event that met nobody."""
 
 
 class Chaos:
@@ -38,35 +31,25 @@ class Chaos:
         self,
         jobs: Sequence[TogetherJob],
         cluster: Path,
-        disk: SmallDisk,
-        broker: KafkaBroker,
-        postgres: PostgresServer,
-        clients: Clients,
         savepoints: Path,
+        clients: Clients,
+        around: Mapping[str, Act],
     ) -> None:
+        """``around`` is what may be done to what is around the jobs."""
         self.done: Counter[str] = Counter()
         self.skipped: Counter[str] = Counter()
         self.findings: list[str] = []
         self._jobs = {job.name: job for job in jobs}
         self._cluster = cluster
-        self._disk = disk
-        self._broker = broker
-        self._postgres = postgres
         self._clients = clients
         self._savepoints = savepoints
-        self._locks = {name: threading.Lock() for name in ("kafka", "postgres")}
         self._threads: list[threading.Thread] = []
-        self._acts: dict[str, Callable[[Planned, TogetherJob], None]] = {
+        self._acts: dict[str, Act] = {
             "kill worker": self._kill_worker,
             "kill executor": self._kill_executor,
             "kill driver": self._kill_driver,
             "freeze worker": self._freeze_worker,
             "freeze driver": self._freeze_driver,
-            "fill the disk": lambda event, _: self._on_disk(self._disk.fill, event),
-            "storage read-only": lambda event, _: self._on_disk(self._disk.be_read_only, event),
-            "stop postgres": self._stop_postgres,
-            "stop kafka": self._stop_kafka,
-            "freeze kafka": self._freeze_kafka,
             "rescale": self._rescale,
             "savepoint": self._savepoint,
             "restart": lambda _, job: self._restart(job, None, False),
@@ -76,6 +59,7 @@ class Chaos:
             "start a client": lambda *_: self._clients.start(),
             "stop a client": lambda *_: self._clients.stop_one(),
         }
+        self._acts |= around
 
     def run(self, events: Sequence[Planned]) -> None:
         """Until the last event has begun; ``join`` waits for the end of all."""
@@ -130,33 +114,6 @@ class Chaos:
         driver = _one([each for each in job.drivers if each.url], event.whom)
         program = psutil.Process(driver.process.pid)
         _freeze([program, *program.children(recursive=True)], event.lasts_s)
-
-    # ------------------------------------------------------------ services
-
-    def _on_disk(self, act: Callable[[float], None], event: Planned) -> None:
-        if self._disk.reason is not None:
-            raise Skipped(self._disk.reason)
-        act(event.lasts_s)
-
-    def _stop_postgres(self, event: Planned, _: TogetherJob) -> None:
-        with self._locks["postgres"]:
-            self._postgres.stop("immediate" if event.whom < 0.5 else "fast")
-            threading.Event().wait(event.lasts_s)
-            self._postgres.start()
-
-    def _stop_kafka(self, event: Planned, _: TogetherJob) -> None:
-        with self._locks["kafka"]:
-            self._broker.stop()
-            threading.Event().wait(event.lasts_s)
-            self._broker.start(PATIENCE_S)
-
-    def _freeze_kafka(self, event: Planned, _: TogetherJob) -> None:
-        with self._locks["kafka"]:
-            self._broker.freeze()
-            try:
-                threading.Event().wait(event.lasts_s)
-            finally:
-                self._broker.thaw()
 
     # ------------------------------------------------------------ requests
 

@@ -21,6 +21,7 @@ from mainstay.client.service import Service
 from mainstay.errors import MainstayError
 from mainstay.snapshot.history import Ended, Finished
 from mainstay.snapshot.object_storage import open_storage
+from tests.together.local_places import LocalPlaces
 from tests.together.logs import LogReader
 from tests.together.places import Places
 from tests.together.states import state_of
@@ -29,6 +30,17 @@ ROOT = Path(__file__).parents[2]
 AGAIN = (75, 143, -9, -15)
 """With what a driver ends that is simply started again."""
 PATIENCE_S = 240.0
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How often snapshots are taken, and how long a leader may be silent."""
+
+    every: str = "2s"
+    lease: str = "15s"
+
+
+SOAKING = Pace()
 
 
 class NotDoneError(Exception):
@@ -93,11 +105,15 @@ class TogetherJob:
         name: str,
         folder: Path,
         storage: Path,
+        local: Path,
         master: str | None,
-        places: Places,
+        places: Places | LocalPlaces,
         drivers: int,
+        pace: Pace = SOAKING,
+        defect: str | None = None,
     ) -> None:
-        """``storage`` is where snapshots go. Without a master there is no cluster."""
+        """``storage`` is where snapshots go, ``local`` has RocksDB's files and those of sinks.
+        Without a master there is no cluster. ``defect`` is planted in every driver."""
         self.name = name
         self.version = 1
         self.parallelism = 2
@@ -115,6 +131,8 @@ class TogetherJob:
         self._has_ended = False
         self._folder = folder / name
         self._storage = storage
+        self._local = local / name
+        self._pace, self._defect = pace, defect
         self.master = master
         self._places = places
         self._count = drivers
@@ -135,7 +153,7 @@ class TogetherJob:
             number,
             f"{self.name}-{number}",
             self._storage / f"{self.name}-{number}",
-            self._folder / f"parquet-{number}",
+            self._local / f"parquet-{number}",
             origin,
         )
         self.incarnations.append(made)
@@ -183,7 +201,10 @@ class TogetherJob:
             "snapshots": str(now.snapshots),
             "restore": "latest-or-new" if has_begun or not now.origin else now.origin,
             "is_shared": self._count > 1,
-            "rocksdb": str(self._folder / "rocksdb"),
+            "rocksdb": str(self._local / "rocksdb"),
+            "defect": self._defect,
+            "kind": type(self._places).__name__,
+            **asdict(self._pace),
             "places": asdict(replace(self._places, parquet=str(now.parquet))),
         }
         place = self._folder / f"driver-{self.started}.json"

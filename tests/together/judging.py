@@ -7,51 +7,43 @@ from typing import TYPE_CHECKING, Any
 from mainstay.snapshot.history import Begin
 from mainstay.snapshot.object_storage import open_storage
 from tests.ha.histories import check_files
-from tests.together import outputs
 from tests.together.checker import (
     check_answers,
-    check_courses,
     check_log,
     check_rows,
     check_state,
 )
-from tests.together.generator import PARTITIONS, events, moves
+from tests.together.generator import events, moves
 from tests.together.jobs import TogetherJob
-from tests.together.model import Expected, Rows, expected_of_accounts, expected_of_orders
+from tests.together.model import Expected, expected_of_accounts, expected_of_orders
 from tests.together.report import Report
 from tests.together.states import state_of
 
 if TYPE_CHECKING:
-    from tests.together.soak import Soak
+    from tests.together.running import Running
 
 RETAIN = 3
 MOST_REASONS = 4
 
 
-def judge(soak: Soak, minutes: float) -> Report:
-    chaos, feeder = soak.chaos, soak.feeder
-    report = Report(soak.seed, minutes, chaos.done, chaos.skipped, soak.disk.reason)
-    report.rows = {"events in": feeder.events, "moves in": feeder.moves}
-    found = outputs.input_numbers(soak.broker, PARTITIONS)
-    wrong = {n: times for n, times in found.items() if times != 1}
-    if wrong or len(found) != feeder.events:
-        report.differences.append(f"the input itself: {len(found)} numbers, {wrong} not once")
+def judge(run: Running, minutes: float) -> Report:
+    report = Report(run.seed, minutes, run.chaos.done, run.chaos.skipped, run.spared)
+    count_events, count_moves = run.amounts()
+    report.rows = {"events in": count_events, "moves in": count_moves}
     expected = {
-        "orders": expected_of_orders(events(soak.seed, feeder.events)),
-        "accounts": expected_of_accounts(moves(soak.seed, feeder.moves)),
+        "orders": expected_of_orders(events(run.seed, count_events)),
+        "accounts": expected_of_accounts(moves(run.seed, count_moves)),
     }
-    for job in soak.jobs:
-        _judge_job(soak, job, expected[job.name], report)
-    report.courses = soak.sampler.samples.courses()
-    report.differences += [*check_courses(report.courses), *chaos.findings]
-    report.differences += soak.clients.findings
+    for job in run.jobs:
+        _judge_job(run, job, expected[job.name], report)
+    report.differences += [*run.chaos.findings, *run.clients.findings]
     return report
 
 
-def _judge_job(soak: Soak, job: TogetherJob, expected: Expected, report: Report) -> None:
+def _judge_job(run: Running, job: TogetherJob, expected: Expected, report: Report) -> None:
     differences = report.differences
     for name, rows in expected.outputs.items():
-        found = _output(soak, job, name)
+        found = run.output(job, name)
         report.rows[f"{name} out"] = sum(found.values())
         differences += check_rows(name, rows, found)
     place = str(job.current.snapshots)
@@ -61,21 +53,13 @@ def _judge_job(soak: Soak, job: TogetherJob, expected: Expected, report: Report)
     for incarnation, log in zip(job.incarnations, job.logs, strict=True):
         differences += check_log(incarnation.name, log.records, log.missed)
         differences += _check_kept(str(incarnation.snapshots))
-    differences += check_answers(job.name, soak.books[job.name], job.logs)
-    differences += _check_savepoints(soak, job)
+    differences += check_answers(job.name, run.books[job.name], job.logs)
+    differences += _check_savepoints(run, job)
     differences += job.findings
     report.figures |= _figures(job)
-    book = soak.books[job.name]
+    book = run.books[job.name]
     report.answers[job.name] = book.counts
     report.refusals[job.name] = dict(book.reasons.most_common(MOST_REASONS))
-
-
-def _output(soak: Soak, job: TogetherJob, name: str) -> Rows:
-    if name in outputs.TOPICS:
-        return outputs.of_topic(soak.broker, name)
-    if name in outputs.TABLES:
-        return outputs.of_table(soak.dsn, name)
-    return outputs.of_folders(name, [each.parquet for each in job.incarnations])
 
 
 def _states(job: TogetherJob, expected: Expected) -> dict[str, dict[Any, Any]]:
@@ -102,13 +86,13 @@ def _check_kept(place: str) -> list[str]:
     return []
 
 
-def _check_savepoints(soak: Soak, job: TogetherJob) -> list[str]:
+def _check_savepoints(run: Running, job: TogetherJob) -> list[str]:
     """Of each key a savepoint has a count and the last row, and those belong together."""
     found: list[str] = []
     for place in job.savepoints if job.name == "orders" else ():
         seen = state_of(place, "totals.seen")
         last = state_of(place, "totals.last")
-        expected = {k: soak.feeder.prefixes.last_of(k, count) for k, count in seen.items()}
+        expected = {k: run.prefixes.last_of(k, count) for k, count in seen.items()}
         found += check_state(f"totals.last of {place}", expected, last)
     return found
 

@@ -26,7 +26,9 @@ FOLDERS = {
     "pairs": ("deal", "ordered", "paid"),
     "copies": ("n", "k", "amount"),
 }
-TABLES = {"moves": "n, k, amount", "balances": "k, seen"}
+TABLES = {"moves": ("n", "k", "amount"), "balances": ("k", "seen")}
+COLUMNS = TOPICS | FOLDERS | TABLES
+"""Of every output: where there is no server all of them are folders."""
 
 
 def of_topic(broker: KafkaBroker, topic: str) -> Rows:
@@ -40,7 +42,7 @@ def of_folders(name: str, parents: Iterable[Path]) -> Rows:
     found: Rows = Counter()
     for parent in parents:
         if (parent / name).exists():
-            found.update(_rows_of(read_committed(parent / name), FOLDERS[name]))
+            found.update(_rows_of(read_committed(parent / name), COLUMNS[name]))
     return found
 
 
@@ -58,7 +60,7 @@ def plain(value: Any) -> Any:
 
 
 def of_table(dsn: str, table: str) -> Rows:
-    return Counter(asked(dsn, f"SELECT {TABLES[table]} FROM {table}"))
+    return Counter(asked(dsn, f"SELECT {', '.join(TABLES[table])} FROM {table}"))
 
 
 def input_numbers(broker: KafkaBroker, partitions: int) -> Counter[int]:

@@ -6,6 +6,7 @@ Whom an event meets is drawn from what there is when its moment comes.
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 FAULTS = {
@@ -15,6 +16,7 @@ FAULTS = {
     "freeze worker": 4,
     "freeze driver": 3,
     "fill the disk": 2,
+    "fill the local disk": 1,
     "storage read-only": 2,
     "stop postgres": 3,
     "stop kafka": 2,
@@ -34,6 +36,7 @@ LASTS_S = {
     "freeze worker": (2.0, 20.0),
     "freeze driver": (2.0, 20.0),
     "fill the disk": (2.0, 8.0),
+    "fill the local disk": (2.0, 8.0),
     "storage read-only": (2.0, 8.0),
     "stop postgres": (1.0, 10.0),
     "stop kafka": (1.0, 6.0),
@@ -57,13 +60,19 @@ class Planned:
     lasts_s: float
 
 
-def plan(seed: int, length_s: float, apart_s: tuple[float, float] = APART_S) -> list[Planned]:
+def plan(
+    seed: int,
+    length_s: float,
+    apart_s: tuple[float, float] = APART_S,
+    *,
+    weights: Mapping[str, int] = FAULTS | REQUESTS,
+    quiet_s: float = QUIET_S,
+) -> list[Planned]:
     rng = random.Random(f"plan {seed}")
     moments: list[float] = []
-    at_s = QUIET_S / 2
-    while (at_s := at_s + rng.uniform(*apart_s)) < length_s - QUIET_S / 2:
+    at_s = quiet_s / 2
+    while (at_s := at_s + rng.uniform(*apart_s)) < length_s - quiet_s / 2:
         moments.append(at_s)
-    weights = FAULTS | REQUESTS
     kinds = rng.choices(list(weights), list(weights.values()), k=len(moments))
     if len(kinds) >= 4 * len(ALWAYS):
         places = rng.sample(range(len(kinds) // 6, len(kinds)), len(ALWAYS))

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import logging
-import threading
-import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 import psutil
@@ -15,27 +12,29 @@ import mainstay as ms
 from tests.services.kafka import KafkaBroker
 from tests.services.postgres import PostgresServer, asked
 from tests.services.standalone import StandaloneCluster
+from tests.together import outputs
 from tests.together.answers import AnswerBook, Legal
 from tests.together.asking import Clients
-from tests.together.chaos import Chaos
+from tests.together.chaos import Around, Chaos
+from tests.together.checker import check_courses
 from tests.together.feeding import Feeder
 from tests.together.generator import PARTITIONS
 from tests.together.jobs import TogetherJob
 from tests.together.judging import judge
+from tests.together.model import Rows
 from tests.together.places import Places
-from tests.together.plan import APART_S, Planned, plan
 from tests.together.processes import workers_of
 from tests.together.report import Report
+from tests.together.running import Running
 from tests.together.sampling import Sampler
 from tests.together.storage import SmallDisk
 
-LOG = logging.getLogger("together")
-FIRST_EPOCH_S = 600.0
-END_S = 900.0
+DRIVERS = 2
+"""Of each job: one leads, and one stands by."""
 SESSIONS = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'"
 
 
-class Soak:
+class Soak(Running):
     """What runs, from the services to the clients; ``closing`` ends it in the other order."""
 
     def __init__(
@@ -43,8 +42,10 @@ class Soak:
     ) -> None:
         self.seed = seed
         self.closing = closing
-        self.disk = SmallDisk(folder / "disk")
+        self.disk, self.local = SmallDisk(folder / "disk"), SmallDisk(folder / "local")
         closing.callback(self.disk.close)
+        closing.callback(self.local.close)
+        self.spared = self.disk.reason
         self.broker = self._broker(folder / "kafka")
         self.postgres = PostgresServer()
         closing.callback(self.postgres.close)
@@ -52,13 +53,14 @@ class Soak:
         self.dsn = self.postgres.schema()
         ms.Postgres(self.dsn, schema="states")  # so that stored state can be read in this process
         self.feeder = Feeder(self.broker.servers, folder / "files", seed)
+        self.prefixes = self.feeder.prefixes
         cluster = folder / "cluster"
         cluster.mkdir()
         master = self._master(cluster) if on_spark else None
         places = Places(self.broker.servers, self.dsn, "", str(folder / "files"), False)
         self.jobs = [
-            TogetherJob(name, folder, self.disk.place, master, places, drivers)
-            for name, drivers in (("orders", 2), ("accounts", 1))
+            TogetherJob(name, folder, self.disk.place, self.local.place, master, places, DRIVERS)
+            for name in ("orders", "accounts")
         ]
         for job in self.jobs:
             closing.callback(job.close)
@@ -66,7 +68,11 @@ class Soak:
         self.clients = Clients(self.jobs, self.books, seed)
         savepoints = folder / "savepoints"
         self.chaos = Chaos(
-            self.jobs, cluster, self.disk, self.broker, self.postgres, self.clients, savepoints
+            self.jobs,
+            cluster,
+            savepoints,
+            self.clients,
+            Around(self.disk, self.local, self.broker, self.postgres).acts(),
         )
         self.sampler = self._sampler(cluster)
 
@@ -85,7 +91,7 @@ class Soak:
 
     def _legal(self, name: str) -> Legal:
         """Rows of files come in any order: of those only how many there are is known."""
-        prefixes = self.feeder.prefixes
+        prefixes = self.prefixes
         if name == "accounts":
             return Legal(lambda _: self.feeder.moves, lambda *_: None, lambda *_: 0)
         return Legal(prefixes.produced, prefixes.last_of, prefixes.count_at)
@@ -114,81 +120,38 @@ class Soak:
         except psycopg.Error:
             return None
 
-    # ------------------------------------------------------------ running
+    # ------------------------------------------------------------ what is below the jobs
 
-    def run(self, minutes: float, apart_s: tuple[float, float] = APART_S) -> Report:
-        try:
-            self._run(minutes, plan(self.seed, minutes * 60, apart_s))
-        except TimeoutError as error:
-            report = Report(self.seed, minutes, self.chaos.done, self.chaos.skipped, None)
-            report.differences = [str(error), *self.chaos.findings, *self.clients.findings]
-            return report
-        return judge(self, minutes)
+    def amounts(self) -> tuple[int, int]:
+        return self.feeder.events, self.feeder.moves
 
-    def _run(self, minutes: float, events: list[Planned]) -> None:
-        with self._minding():
-            self.feeder.start()
-            for job in self.jobs:
-                job.start()
-            self._await(lambda: all(job.log.epochs for job in self.jobs), FIRST_EPOCH_S)
-            self.clients.start()
-            self.clients.start()
-            self.sampler.start()
-            began = time.monotonic()
-            self.chaos.run(events)
-            threading.Event().wait(max(0.0, began + minutes * 60 - time.monotonic()))
-            self._come_to_an_end()
+    def output(self, job: TogetherJob, name: str) -> Rows:
+        if name in outputs.TOPICS:
+            return outputs.of_topic(self.broker, name)
+        if name in outputs.TABLES:
+            return outputs.of_table(self.dsn, name)
+        return outputs.of_folders(name, [each.parquet for each in job.incarnations])
 
-    def _come_to_an_end(self) -> None:
-        """Everything works again; the rest of the input is read, and the jobs finish."""
-        LOG.info("the end: what was begun is waited for")
-        self.chaos.join()
+    def begin(self) -> None:
+        self.feeder.start()
+
+    def watch(self) -> None:
+        self.sampler.start()
+
+    def end(self) -> None:
         self.sampler.end()
         self.feeder.end()
-        for job in self.jobs:
-            job.finish()
-        self._await(lambda: all(job.has_finished for job in self.jobs), END_S)
-        self.clients.end()
-        for job in self.jobs:
-            self._await(lambda job=job: not any(d.is_alive for d in job.drivers), END_S)
 
-    @contextmanager
-    def _minding(self) -> Iterator[None]:
-        """Drivers that die are started again, and logs are read before they are cut."""
-        ended = threading.Event()
-
-        def mind() -> None:
-            while not ended.wait(0.5):
-                for job in self.jobs:
-                    self._mind(job)
-
-        thread = threading.Thread(target=mind, daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            ended.set()
-            thread.join()
-
-    def _mind(self, job: TogetherJob) -> None:
-        job.log.read()
-        try:
-            job.mind()
-        except OSError as error:
-            job.findings.append(f"a driver of {job.name} cannot be started: {error!r}")
-
-    def _await(self, what: Callable[[], bool], timeout_s: float) -> None:
-        until = time.monotonic() + timeout_s
-        while not what():
-            if time.monotonic() > until:
-                raise TimeoutError(f"not within {timeout_s} s: {self._told()}")
-            threading.Event().wait(0.2)
-
-    def _told(self) -> str:
-        return "; ".join(
-            f"{job.name}: {len(job.log.epochs)} epochs, newest {job.log.newest}, {job.findings}"
-            for job in self.jobs
-        )
+    def judged(self, minutes: float) -> Report:
+        report = judge(self, minutes)
+        report.courses = self.sampler.samples.courses()
+        report.differences += check_courses(report.courses)
+        found = outputs.input_numbers(self.broker, PARTITIONS)
+        wrong = {n: times for n, times in found.items() if times != 1}
+        if wrong or len(found) != self.feeder.events:
+            told = f"the input itself: {len(found)} numbers, {wrong} not once"
+            report.differences.append(told)
+        return report
 
 
 def _files(folder: Path) -> float | None:

@@ -9,6 +9,7 @@ import pytest
 
 from tests.services.kafka import ServiceMissingError
 from tests.services.postgres import ServiceMissing
+from tests.together.plan import plan
 from tests.together.soak import Soak
 
 pytestmark = [
@@ -31,7 +32,7 @@ def test_everything_together_is_exact_under_failures(tmp_path: Path, seed: int) 
             soak = Soak(tmp_path, seed, closing)
         except (ServiceMissingError, ServiceMissing) as missing:
             pytest.skip(str(missing))
-        report = soak.run(MINUTES, APART_S)
+        report = soak.run(MINUTES, plan(seed, MINUTES * 60, APART_S))
     print(report.text())
     assert report.differences == []
     assert sum(report.done.values()) > 0

@@ -18,6 +18,7 @@ from mainstay.snapshot.layout import (
 from tests.pages import ROOT
 
 GUARANTEES = (ROOT / "docs" / "guarantees.md").read_text()
+TESTED = (ROOT / "docs" / "how_it_is_tested.md").read_text()
 FORMATS = (ROOT / "docs" / "formats.md").read_text()
 NUMBERS = {
     "commit log slot": ("mainstay.snapshot.slots", "LOG_FORMAT"),
@@ -36,8 +37,24 @@ NUMBERS = {
 PROMISES = [line for line in GUARANTEES.splitlines() if line.startswith("| ") and "`tests/" in line]
 
 
-@pytest.mark.parametrize("line", PROMISES, ids=lambda line: line.split("|")[1].strip())
-def test_a_promise_has_a_test_that_exists(line: str) -> None:
+FINDINGS = [line for line in TESTED.splitlines() if line.startswith("| ") and "`tests/" in line]
+SUITES = (
+    "roundtrips",
+    "fuzz",
+    "callbacks",
+    "graphs",
+    "histories",
+    "sizes",
+    "neighbours",
+    "together",
+    "simulation",
+)
+
+
+@pytest.mark.parametrize(
+    "line", [*PROMISES, *FINDINGS], ids=lambda line: line.split("|")[1].strip()
+)
+def test_a_promise_or_a_finding_has_a_test_that_exists(line: str) -> None:
     named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", line)
     assert named
     for path, name in named:
@@ -48,6 +65,20 @@ def test_every_row_of_a_table_of_promises_names_a_test() -> None:
     rows = [line for line in GUARANTEES.splitlines() if line.startswith("| ")]
     heads = [line for line in rows if line.startswith("| what is promised")]
     assert len(rows) - len(heads) == len(PROMISES) > 30
+
+
+def test_every_row_of_a_table_of_findings_names_a_test() -> None:
+    rows = [line for line in TESTED.splitlines() if line.startswith("| ")]
+    heads = [line for line in rows if line.startswith(("| what was found", "| what is planted"))]
+    assert len(rows) - len(heads) == len(FINDINGS) > 40
+
+
+@pytest.mark.parametrize("suite", SUITES)
+def test_every_suite_is_on_the_page_with_a_defect_that_is_planted_in_it(suite: str) -> None:
+    sections = [each for each in TESTED.split("\n## ") if f"\n`tests/{suite}`." in each]
+    assert len(sections) == 1
+    planted = sections[0].partition("\nPlanted:")[2]
+    assert f"`tests/{suite}/" in planted
 
 
 @pytest.mark.parametrize("name", NUMBERS)

@@ -225,7 +225,7 @@ class Manifest:
 
     def to_bytes(self) -> bytes:
         document = {"format": self._format(), **_encode(self)}
-        # Written on the coordinator's loop: indentation would take five times as long.
+        # Indentation would take five times as long.
         return json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
 
     def _format(self) -> int:

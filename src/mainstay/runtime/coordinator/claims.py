@@ -11,14 +11,13 @@ meanwhile is told when the doubt is over.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from mainstay.errors import OutcomeUnknownError
 from mainstay.runtime.coordinator.old_slots import OldSlots
 from mainstay.runtime.options import SnapshotOptions
 from mainstay.runtime.ports import Ports
 from mainstay.snapshot.commitlog import ClaimOutcome, claim_slot
-from mainstay.snapshot.history import History, Record
+from mainstay.snapshot.history import EpochCommitted, History, Record
 from mainstay.snapshot.landmark import Landmark
 
 ASK_AGAIN_S = 0.2
@@ -76,14 +75,16 @@ class Claims:
 
     def commit(
         self,
-        write: Callable[[], Any],
-        record: Record,
-        won: Callable[[], None],
+        write: Callable[[], EpochCommitted],
+        won: Callable[[EpochCommitted], None],
         failed: Callable[[Exception], None],
         *,
         is_wanted: Callable[[], bool] = lambda: True,
     ) -> None:
         """Store in the background what a record names, then try for the slot: in this order.
+
+        ``write`` gives the record once all that it names is durable, and must not touch what the
+        loop changes.
 
         Exactly one of won, failed and lost is called, some time later; none where
         ``is_wanted``, which is asked once the file is durable, says no. Other claims are kept out
@@ -91,10 +92,10 @@ class Claims:
         """
         self._take_turn()
 
-        def written(_: Any) -> None:
+        def written(record: EpochCommitted) -> None:
             self._is_busy = False
             if is_wanted():
-                self.claim(record, won, failed)
+                self.claim(record, lambda: won(record), failed)
 
         def not_written(error: Exception) -> None:
             self._is_busy = False

@@ -188,10 +188,14 @@ class SnapshotCoordinator:
 
     def _commit(self, pending: PendingEpoch) -> None:
         manifest = manifest_of(pending, self._attempt, self._job, self._options)
-        data = manifest.to_bytes()
-        place = reference(manifest_path(pending.epoch, self._attempt), data)
-        record = EpochCommitted(pending.epoch, self._attempt, place)
         storage = self._ports.storage
+
+        def store() -> EpochCommitted:
+            # In the background: with many subtasks it takes as long as all else of an epoch.
+            data = manifest.to_bytes()
+            place = reference(manifest_path(manifest.epoch, manifest.attempt), data)
+            storage.write(place.path, data)
+            return EpochCommitted(manifest.epoch, manifest.attempt, place)
 
         def is_wanted() -> bool:
             if self.is_shut_down:
@@ -207,9 +211,8 @@ class SnapshotCoordinator:
                 self.commit_next()
 
         self._claims.commit(
-            lambda: storage.write(place.path, data),
-            record,
-            lambda: self._won(pending, place, manifest),
+            store,
+            lambda record: self._won(pending, record.manifest, manifest),
             failed,
             is_wanted=is_wanted,
         )
