@@ -3,7 +3,6 @@ and fail with what they do as ordinary Python, row after row."""
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from pathlib import Path
 
@@ -11,12 +10,11 @@ import pytest
 
 from tests.compiled.moving import check_moving
 from tests.simulation.compiled_mutations import MUTATIONS
-from tests.simulation.shares import beginning
+from tests.simulation.shares import beginning, soaked
 
 IN_THE_SUITE = 16
 WITH_NUMBA = (3, 7)
 WITH_NUMBA_IN_THE_SOAK = 50
-PARTS = 8
 WITHIN = 100
 
 
@@ -58,12 +56,9 @@ def with_numba(seed: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return check_moving(seed, folder)
 
 
-@pytest.mark.soak
-@pytest.mark.parametrize("part", range(PARTS))
-def test_many_drawn_functions_are_the_same_in_jobs_that_move(part: int, tmp_path: Path) -> None:
-    count = int(os.environ.get("MAINSTAY_SEEDS", "1000")) // 20
-    first = beginning(IN_THE_SUITE)
-    for seed in range(first + part * count // PARTS, first + (part + 1) * count // PARTS):
+@pytest.mark.parametrize("seeds", soaked("compiled jobs", IN_THE_SUITE))
+def test_many_drawn_functions_are_the_same_in_jobs_that_move(seeds: range, tmp_path: Path) -> None:
+    for seed in seeds:
         check_moving(seed, tmp_path)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Sequence
 from datetime import timedelta
@@ -24,6 +23,7 @@ from tests.compiled.driving import plain
 from tests.compiled.modules import class_of, module_of
 from tests.compiled.timed_driving import TimedDriven, TimedOutcome, by_key
 from tests.compiled.timed_written import START, TAKEN, Event, timed
+from tests.simulation.shares import soaked
 
 BACKENDS: tuple[BackendSettings, ...] = (
     HeapSettings(),
@@ -68,10 +68,11 @@ def test_a_drawn_function_with_timers_is_the_same_when_compiled(first: int, tmp_
     assert happened["failed"] > 0, happened
 
 
-@pytest.mark.soak
-def test_many_drawn_functions_with_timers_are_the_same_when_compiled(tmp_path: Path) -> None:
-    first = int(os.environ.get("MAINSTAY_FIRST_SEED", "1000"))
-    for seed in range(first, first + int(os.environ.get("MAINSTAY_SEEDS", "100000")) // 50):
+@pytest.mark.parametrize("seeds", soaked("compiled timers", 1000))
+def test_many_drawn_functions_with_timers_are_the_same_when_compiled(
+    seeds: range, tmp_path: Path
+) -> None:
+    for seed in seeds:
         timed_trial(seed, tmp_path)
 
 

@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 
 SHARES = {
-    "seeds": 130,
-    "unaligned": 100,
+    "seeds": 100,
+    "unaligned": 80,
     "loops": 45,
     "sides": 45,
-    "key groups": 60,
+    "key groups": 50,
     "started again": 40,
-    "changed programs": 60,
+    "changed programs": 50,
     "timers": 45,
     "ended": 40,
     "connected": 35,
@@ -29,12 +29,16 @@ SHARES = {
     "room": 20,
     "queries": 10,
     "sink state": 15,
-    "graphs": 90,
+    "graphs": 80,
     "moving": 60,
-    "misuse": 30,
-    "histories": 75,
+    "misuse": 20,
+    "histories": 65,
     "external stores": 5,
-    "compiled functions": 40,
+    "compiled functions": 30,
+    "compiled jobs": 35,
+    "compiled timers": 15,
+    "compiled ledgers": 35,
+    "unaligned compiled ledgers": 25,
 }
 """Of a thousand seeds, those of each list. One whose seeds are dear, or search less, has fewer."""
 CHUNK = 50

@@ -8,21 +8,16 @@ A seed that fails is replayed with::
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
 from tests.simulation.compiled_mutations import MUTATIONS
 from tests.simulation.scenarios import Scenario, compiled_of
 from tests.simulation.seeds import Chunk, check_fixed, check_many, fixed, is_noticed
-from tests.simulation.shares import beginning
+from tests.simulation.shares import soaked
 
 SEEDS = 40
 CHUNK = 5
 KINDS = {"seeds": Scenario.compiled, "unaligned": Scenario.compiled_unaligned}
-SHARES = {"seeds": 25, "unaligned": 35}
-"""One of so many seeds of the soak is of the list."""
-PARTS = 8
 WITHIN = 100
 
 
@@ -32,14 +27,14 @@ def test_every_input_counts_exactly_once_in_a_compiled_ledger(name: str, chunk: 
     check_fixed(KINDS[name], chunk)
 
 
-@pytest.mark.soak
-@pytest.mark.parametrize("part", range(PARTS))
-@pytest.mark.parametrize("name", KINDS)
-def test_every_input_counts_exactly_once_over_many_seeds(name: str, part: int) -> None:
-    count = int(os.environ.get("MAINSTAY_SEEDS", "1000")) // SHARES[name]
-    first = beginning(SEEDS)
-    bounds = [first + n * count // PARTS for n in (part, part + 1)]
-    check_many(KINDS[name], range(*bounds))
+@pytest.mark.parametrize("seeds", soaked("compiled ledgers", SEEDS))
+def test_every_input_counts_exactly_once_over_many_seeds(seeds: range) -> None:
+    check_many(Scenario.compiled, seeds)
+
+
+@pytest.mark.parametrize("seeds", soaked("unaligned compiled ledgers", SEEDS))
+def test_every_input_counts_exactly_once_over_many_unaligned_seeds(seeds: range) -> None:
+    check_many(Scenario.compiled_unaligned, seeds)
 
 
 def test_ledgers_are_compiled_all_the_way_at_first_or_only_later() -> None:
