@@ -35,6 +35,7 @@ from tests.simulation.shares import soaked
 SEEDS = 30
 CHUNK = 10
 READS_OF_A_SUCCESSOR = 14
+BEGINS_FROM_A_SAVEPOINT_AFTER_ANOTHER = 700_003
 
 
 @pytest.mark.parametrize("chunk", fixed(SEEDS, CHUNK, suite=10))
@@ -53,6 +54,12 @@ def test_the_seeds_have_attempts_of_several_leaders_at_the_same_time() -> None:
 def test_an_attempt_reads_nothing_of_the_one_that_has_replaced_it() -> None:
     """With state in versions it did: a list came from its successor, and a count from memory."""
     check_seeds(Scenario.of_rivals, READS_OF_A_SUCCESSOR, 1)
+
+
+def test_a_savepoint_is_gone_on_from_by_the_first_driver_though_the_second_began_with_it() -> None:
+    """The simulated driver had not joined, and was refused because there was a history."""
+    seed = BEGINS_FROM_A_SAVEPOINT_AFTER_ANOTHER
+    check_many(Scenario.of_rivals, range(seed, seed + 1))
 
 
 @pytest.mark.parametrize("seeds", soaked("rivals", SEEDS))

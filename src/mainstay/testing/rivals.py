@@ -53,7 +53,8 @@ class RivalSimulation(Simulation):
         return [each.coordinator for each in self._active if each.coordinator is not None]
 
     def _start_leader(self, *, succeeds: bool = False) -> None:
-        super()._start_leader(succeeds=succeeds)
+        # The first has joined the job like the others, who may begin before it does.
+        super()._start_leader(succeeds=True)
         self._active.append(self.leader)
 
     def _replace_leader(self) -> None:
