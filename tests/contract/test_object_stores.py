@@ -1,7 +1,8 @@
 """What is built on storage holds on an object store too: the tests of each part, run on S3.
 
 The tests are those of the parts themselves, with a bucket in the place of a dictionary or a folder:
-as it should be, and behind a network in which requests and answers get lost.
+as it should be, and behind a network in which requests are refused and throttled, and answers are
+slow and get lost.
 """
 
 from __future__ import annotations
@@ -17,7 +18,16 @@ import pytest
 from mainstay.snapshot.object_storage import open_storage
 from mainstay.snapshot.passing import PassingStorage
 from tests.services.s3 import S3Server
-from tests.services.s3_proxy import BUSY, CONFLICT, CREATE, DROPPED, LOST, S3Proxy
+from tests.services.s3_proxy import (
+    BUSY,
+    CONFLICT,
+    CREATE,
+    DROPPED,
+    LOST,
+    SLOW,
+    THROTTLED,
+    S3Proxy,
+)
 from tests.unit.connectors.ingest import test_ingest, test_ingest_source
 from tests.unit.connectors.ingest.logs import Written
 from tests.unit.snapshot import (
@@ -90,9 +100,10 @@ def bucket(
         monkeypatch.setenv(name, value)
     proxy.heal()
     if request.param == "shaky":
-        for fault in (BUSY, DROPPED, LOST):
-            proxy.inject(fault, times=None, chance=0.02)
+        for fault in (BUSY, THROTTLED, DROPPED, LOST):
+            proxy.inject(fault, times=None, chance=0.015)
         proxy.inject(CONFLICT, kind=CREATE, times=None, chance=0.1)
+        proxy.inject(SLOW, times=None, chance=0.02, delay_s=0.05)
     return proxy
 
 

@@ -73,10 +73,11 @@ def bucket(proxy: S3Proxy, monkeypatch: pytest.MonkeyPatch) -> ObjectStorage:
 
 @pytest.fixture
 def shaky(bucket: ObjectStorage, proxy: S3Proxy) -> ObjectStorage:
-    """A bucket behind a network in which every tenth request goes wrong in one of four ways."""
-    for fault in (BUSY, DROPPED, LOST):
-        proxy.inject(fault, times=None, chance=0.03)
+    """A bucket behind a network in which every tenth request goes wrong, and some are slow."""
+    for fault in (BUSY, THROTTLED, DROPPED, LOST):
+        proxy.inject(fault, times=None, chance=0.025)
     proxy.inject(CONFLICT, kind=CREATE, times=None, chance=0.1)
+    proxy.inject(SLOW, times=None, chance=0.03, delay_s=0.05)
     return bucket
 
 

@@ -15,6 +15,7 @@ from tests.hosts.driving import RemoteDriver, begun
 pytestmark = pytest.mark.spark
 
 Report = Callable[[str, object], None]
+MOST_KILLS = 10
 
 
 def test_a_host_that_is_cut_off_is_left_out_and_every_row_counts_once(
@@ -63,9 +64,14 @@ def test_a_driver_that_is_cut_off_for_5_s_goes_on_with_the_same_attempt(
 def test_workers_find_their_state_on_their_hosts_wherever_spark_puts_partitions(
     driver: RemoteDriver, tmp_path: Path, record_property: Report
 ) -> None:
-    """All slots are taken, so that each host has two of the workers again."""
+    """All slots are taken, so that each host has two of the workers again.
+
+    Spark has two ways to place them, and takes the other one every second time: it is tried until
+    it has.
+    """
     job = begun(driver, tmp_path, workers=4, keeps=True)
-    for _ in range(3):
+    moved: list[int] = []
+    while len(moved) < 2 or (not any(moved) and len(moved) < MOST_KILLS):
         before = job.attempt()
         (_, pid), *_ = job.look()["workers"]
         os.kill(pid, signal.SIGKILL)
@@ -73,5 +79,7 @@ def test_workers_find_their_state_on_their_hosts_wherever_spark_puts_partitions(
         local, stored = seen["recoveries"][-1]
         assert local > 0
         assert stored == 0
-        record_property("workers with another number than their partition", seen["moved"])
+        moved.append(seen["moved"])
+    record_property("workers with another number than their partition", moved)
+    assert any(moved)
     job.finish()

@@ -85,11 +85,14 @@ def test_a_slow_and_lossy_host_is_no_lost_one(three: RemoteDriver, tmp_path: Pat
 def test_a_host_that_is_cut_off_one_way_is_left_out(
     three: RemoteDriver, tmp_path: Path, way: str
 ) -> None:
-    """By heartbeats that do not come, or by a worker that ends itself as they are not answered."""
+    """Its heartbeats do not come, or soon end, since a connection needs both ways."""
     job = begun(three, tmp_path, workers=3, patience=SILENT)
     before = job.attempt()
     three.cluster.hosts.cut("w2", way)
     job.await_epoch(after=before)
+    assert job.hosts() == {"w1", "w3"}
+    (said,) = [line for line in three.warnings() if "taken out of Spark" in line]
+    assert f"host {three.cluster.hosts.address('w2')}, with worker" in said
     three.cluster.hosts.mend("w2")
     job.finish()
 

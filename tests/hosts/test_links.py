@@ -13,7 +13,12 @@ from tests.drive.ledger import LedgerJob
 from tests.services.hosts import Hosts, why_not
 
 ROOT = Path(__file__).parents[2]
-WORDS = ("mainstay", "ledger", "shelf", "ARROW")
+WORDS = ("mainstay", "ledger", "shelf")
+DRIVER = "tests.hosts.plain_driver"
+WITHOUT_KEYS = f"""
+import runpy, tests.hosts.plain_wire
+runpy.run_module({DRIVER!r}, run_name="__main__")
+"""
 
 
 @pytest.fixture(scope="module")
@@ -24,12 +29,14 @@ def hosts() -> Iterator[Hosts]:
         yield hosts
 
 
-def run(hosts: Hosts, folder: Path, suffix: str = "") -> str:
+def run(hosts: Hosts, folder: Path, suffix: str = "", *, has_keys: bool = True) -> str:
     """Run a ledger over both hosts, under their names with a suffix; the driver's address."""
     workers = [f"{hosts.namespace(name)}={name}{suffix}" for name in ("w1", "w2")]
-    command = [sys.executable, "-m", "tests.hosts.plain_driver", str(folder), f"d{suffix}"]
+    program = ["-m", DRIVER] if has_keys else ["-c", WITHOUT_KEYS]
+    folder.mkdir(exist_ok=True)
+    command = [sys.executable, *program, str(folder), f"d{suffix}"]
     started = hosts.start("d", [*command, *workers], cwd=ROOT, stdout=subprocess.PIPE, text=True)
-    said, _ = started.communicate(timeout=120)
+    said, _ = started.communicate(timeout=400)
     status, attempts, address = said.split()
     assert (status, attempts) == ("finished", "1")
     LedgerJob(folder, count=4_000, per_second=4_000.0, workers=2).check()
@@ -50,9 +57,14 @@ def test_interfaces_that_lead_nowhere_do_no_harm(hosts: Hosts, tmp_path: Path) -
 
 @pytest.mark.soak
 def test_what_goes_from_host_to_host_can_be_read_by_nobody(hosts: Hosts, tmp_path: Path) -> None:
-    """Everything is by TCP, and none of the names in its messages is on the wire."""
+    """Everything is by TCP, and none of the names in its messages is on the wire.
+
+    The same job without keys shows that they would be heard.
+    """
     before = hosts.overhear(*WORDS)["frames"]
-    run(hosts, tmp_path)
+    run(hosts, tmp_path / "with keys")
     heard = hosts.overhear()
     assert heard["frames"] - before > 100
     assert heard["words"] == []
+    run(hosts, tmp_path / "without", has_keys=False)
+    assert set(hosts.overhear()["words"]) == set(WORDS)

@@ -5,15 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import cloudpickle
 import pytest
 
 import mainstay as ms
-import tests.drive.ledger as ledger_module
 from mainstay.drive.remote_job import RemoteJob
 from mainstay.drive.remote_worker import Bootstrap
 from mainstay.errors import (
@@ -32,7 +29,11 @@ pytest.importorskip("grpc", reason="mainstay[connect] is not installed")
 
 from tests.spark.connect_server import SLOTS, connect_server
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("connect")]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.xdist_group("connect"),
+    pytest.mark.usefixtures("a_process_of_connect"),
+]
 
 ORDERS = [("alice", 5), ("bob", 3), ("alice", 2)]
 COLUMNS = "customer string, amount long"
@@ -44,36 +45,6 @@ class RunningTotal(ms.KeyedProcess):
     def process(self, row: Any, ctx: Any) -> Any:
         self.total.add(row.amount)
         yield ctx.key, self.total.get()
-
-
-@pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with connect_server(tmp_path_factory.mktemp("connect")) as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def connected(address: str) -> Iterator[Any]:
-    """Made by the class of Connect itself: a classic session may be in this process as well."""
-    from pyspark.sql.connect.session import SparkSession
-
-    session = SparkSession.builder.remote(address).create()
-    yield session
-    session.stop()
-
-
-@pytest.fixture(autouse=True)
-def a_process_of_connect(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Functions of PySpark are those of Connect, and what the tests define travels by value."""
-    import sys
-
-    monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
-    modules = (ledger_module, sys.modules[__name__])
-    for module in modules:
-        cloudpickle.register_pickle_by_value(module)
-    yield
-    for module in modules:
-        cloudpickle.unregister_pickle_by_value(module)
 
 
 def environment(session: Any, folder: Path, **settings: Any) -> ms.Environment:

@@ -112,6 +112,12 @@ def test_every_check_names_tests_that_there_are(tmp_path: Path) -> None:
             assert not function or f"def {function}(" in (ROOT / file).read_text(), name
 
 
+def test_the_page_lists_the_checks_and_no_others(tmp_path: Path) -> None:
+    listed = PAGE.partition("| check | what it is |\n|---|---|\n")[2].partition("\n\n")[0]
+    names = [line.split(" | ")[0].removeprefix("| ") for line in listed.splitlines()]
+    assert names == [check.name for check in checks(tmp_path)]
+
+
 def test_the_first_job_is_tried_on_spark_with_rocksdb() -> None:
     program = on_spark()
     assert 'spark="embedded"' in first_job()

@@ -93,9 +93,12 @@ def load_deltalake() -> Any:
 def open_table(uri: str, options: Mapping[str, str]) -> Any | None:
     """The table as it is now; None where there is none."""
     delta = load_deltalake()
-    if not delta.DeltaTable.is_deltatable(uri, dict(options) or None):
+    # Not is_deltatable: it keeps the interpreter to itself while a store is asked, and heartbeats
+    # would wait for the store.
+    try:
+        return delta.DeltaTable(uri, storage_options=dict(options) or None)
+    except delta.exceptions.TableNotFoundError:
         return None
-    return delta.DeltaTable(uri, storage_options=dict(options) or None)
 
 
 def open_table_storage(uri: str, options: Mapping[str, str]) -> ObjectStorage:
