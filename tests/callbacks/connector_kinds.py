@@ -30,6 +30,7 @@ from mainstay.connectors import (
 from tests.callbacks.conducts import Fault
 from tests.callbacks.kind import AGAIN, PLANNED, READ, RETRIED, RETRIED_BY_DRIVER, TOLD, Kind
 from tests.callbacks.rows import A_POLL, COUNT, MIDDLE, ROWS, SCHEMA, Paced
+from tests.callbacks.running import LEADING_UP
 
 
 class Faulty:
@@ -123,7 +124,7 @@ class Ledger(Shelf, TwoPhaseSink[Any]):
     def write(self, transaction: Any, batch: pa.RecordBatch) -> None:
         rows = listed(batch)
         if self.faulty == "abort" and self.is_first(transaction[0]):
-            raise ConnectionError("the ledger was away")
+            raise ConnectionError(LEADING_UP)
         self.meet("write", max(row[1] for row in rows))
         transaction += rows
 
