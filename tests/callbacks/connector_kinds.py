@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from mainstay.connectors import (
     Delivery,
+    Generate,
     IdempotentSink,
     Memory,
     Order,
@@ -28,7 +29,8 @@ from mainstay.connectors import (
 )
 from tests.callbacks.conducts import Fault
 from tests.callbacks.kind import AGAIN, PLANNED, READ, RETRIED, RETRIED_BY_DRIVER, TOLD, Kind
-from tests.callbacks.rows import MIDDLE, Paced
+from tests.callbacks.rows import A_POLL, COUNT, MIDDLE, ROWS, SCHEMA, Paced
+from tests.callbacks.running import LEADING_UP
 
 
 class Faulty:
@@ -75,6 +77,20 @@ class OwnReader(SplitReader):
         self.source.meet("close")
 
 
+def generated(fault: Fault) -> Generate:
+    def own_rows(first: int, count: int) -> pa.RecordBatch:
+        if first + count > MIDDLE:
+            fault()
+        columns = zip(*ROWS[first : first + count], strict=True)
+        return pa.RecordBatch.from_arrays(
+            [pa.array(c, f.type) for c, f in zip(columns, SCHEMA, strict=True)], schema=SCHEMA
+        )
+
+    return Generate(
+        SCHEMA, own_rows, end=COUNT, splits=2, batch_rows=A_POLL, rows_per_second=COUNT / 0.05
+    )
+
+
 # ---------------------------------------------------------------- sinks over files
 
 
@@ -107,6 +123,8 @@ class Ledger(Shelf, TwoPhaseSink[Any]):
 
     def write(self, transaction: Any, batch: pa.RecordBatch) -> None:
         rows = listed(batch)
+        if self.faulty == "abort" and self.is_first(transaction[0]):
+            raise ConnectionError(LEADING_UP)
         self.meet("write", max(row[1] for row in rows))
         transaction += rows
 
@@ -123,7 +141,17 @@ class Ledger(Shelf, TwoPhaseSink[Any]):
                 prepared.replace(self.folder / handle.decode())
             self.meet("commit")
 
+    def is_first(self, name: str) -> bool:
+        """Whether a transaction is the first of its attempt and subtask."""
+        mark = self.folder / f".first-{name.rpartition('_')[0]}"
+        try:
+            mark.touch(exist_ok=False)
+        except FileExistsError:
+            return False
+        return True
+
     def abort(self, transaction: Any) -> None:
+        self.meet("abort")
         (self.folder / f"~{transaction[0]}").unlink(missing_ok=True)
 
     def recover(self, recovery: SinkRecovery) -> None:
@@ -221,6 +249,7 @@ KINDS = (
     source("poll", may_block=True),
     source("close", takes=frozenset({"away"})),
     source("on_complete", TOLD),
+    Kind("source-generate", "own_rows", uid="in", how=READ, source=generated),
     sink(OwnSink, "sink", "open"),
     sink(OwnSink, "sink", "take"),
     sink(OwnSink, "sink", "cut"),
@@ -233,6 +262,7 @@ KINDS = (
     sink(Ledger, "two-phase", "write", RETRIED),
     sink(Ledger, "two-phase", "pre_commit", RETRIED),
     sink(Ledger, "two-phase", "commit", RETRIED),
+    sink(Ledger, "two-phase", "abort", RETRIED),
     sink(Ledger, "two-phase", "recover", RETRIED_BY_DRIVER),
     sink(Ahead, "write-ahead", "deliver", RETRIED),
     sink(Upserts, "idempotent", "connect"),

@@ -258,6 +258,18 @@ def udaf(name: str) -> Kind:
     return Kind(f"udaf-{name}", name, apply, expected=windows_of_ten, hook=name)
 
 
+def merging(stream: Any, fault: Fault) -> Any:
+    """Windows that are put together of shorter ones."""
+    own = ms.udaf(AddingFunction(fault, "merge"), "n", accumulator="long", returns="long")
+    windows = stream.key_by("k").window(ms.sliding("10s", every="5s"))
+    return windows.aggregate(n=own, uid="subject").select("k", "n")
+
+
+def sliding_windows_of_ten(rows: list[Given]) -> Any:
+    counts = Counter((row.k, row.n // 5 - step) for row in rows for step in range(2))
+    return ((k, count) for (k, _), count in counts.items())
+
+
 KINDS = (
     keyed(Counting, "keyed", "process", expected=numbered),
     keyed(CountingYield, "keyed-yield", "process", expected=numbered, is_generator=True),
@@ -290,6 +302,7 @@ KINDS = (
     udaf("create"),
     udaf("add"),
     udaf("result"),
+    Kind("udaf-merge", "merge", merging, expected=sliding_windows_of_ten, hook="merge"),
     Kind(
         "reduce",
         "own_reduce",

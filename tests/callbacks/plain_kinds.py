@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ import pyarrow.compute as pc
 import mainstay as ms
 from tests.callbacks.conducts import Fault
 from tests.callbacks.kind import AT_ONCE, TOLD, Kind
+from tests.callbacks.rows import MIDDLE
 
 OUT = "k string, n long"
 
@@ -84,6 +86,21 @@ def blocking(fault: Fault) -> Any:
         return row.k, row.n
 
     return own_blocking
+
+
+async def unanswered(row: Any) -> Any:
+    """Never answers for one of the rows."""
+    if row.n == MIDDLE:
+        await asyncio.Event().wait()
+    return row.k, row.n
+
+
+def timed_out(fault: Fault) -> Any:
+    def own_timeout(row: Any) -> Any:
+        fault()
+        return row.k, row.n
+
+    return own_timeout
 
 
 class Hooks:
@@ -208,6 +225,14 @@ KINDS = (
         "own_call",
         lambda s, f: s.map_async(called(f), OUT, uid="subject"),
         is_generator=True,
+    ),
+    Kind(
+        "map-async-timeout",
+        "own_timeout",
+        lambda s, f: s.map_async(
+            unanswered, OUT, uid="subject", timeout="50ms", on_timeout=timed_out(f)
+        ),
+        hook="on_timeout",
     ),
     Kind("map-blocking", "own_blocking", lambda s, f: s.map_async(blocking(f), OUT, uid="subject")),
     Kind("process", "process", lambda s, f: s.process(Passing(f, "process"), OUT, uid="subject")),

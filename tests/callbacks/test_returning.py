@@ -9,14 +9,18 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 import mainstay as ms
+from mainstay.connectors import Sink
 from mainstay.errors import MainstayError
+from mainstay.runtime.operators import rows as row_operators
 from mainstay.testing import rows, run
+from tests.callbacks.running import environment, finish
 
 START = datetime(2026, 1, 1, tzinfo=timezone.utc)
 ROWS = [(f"k{n % 3}", n, START + timedelta(seconds=n)) for n in range(6)]
@@ -247,22 +251,27 @@ KINDS: dict[str, tuple[Build, set[str]]] = {
 
 def outcome(build: Build, make: Callable[[], Any]) -> str:
     """Empty where the job finishes, otherwise what it says."""
-
-    def job(env: ms.Environment) -> None:
-        source = rows("k string, n long, at timestamp", ROWS)
-        stream = env.source(source, uid="in", watermark=ms.Watermark("at"))
-        build(stream, make).sink(ms.connectors.Memory(), uid="out")
-
     try:
-        run(job, parallelism=2)
+        run(lambda env: job(env, build, make), parallelism=2)
     except MainstayError as error:
         return str(error)
     return ""
 
 
+def job(env: ms.Environment, build: Build, make: Callable[[], Any]) -> Sink:
+    source, sink = rows("k string, n long, at timestamp", ROWS), ms.connectors.Memory()
+    stream = env.source(source, uid="in", watermark=ms.Watermark("at"))
+    build(stream, make).sink(sink, uid="out")
+    return sink
+
+
 @pytest.mark.filterwarnings("ignore:coroutine")
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_not_due_is_refused_with_the_operator(kind: str) -> None:
+    check(kind)
+
+
+def check(kind: str) -> None:
     build, right = KINDS[kind]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -272,3 +281,42 @@ def test_what_is_not_due_is_refused_with_the_operator(kind: str) -> None:
     for name in GIVEN.keys() - right:
         assert "operator 'f'" in seen[name], (name, seen[name])
         assert len(seen[name]) < 20_000, name
+
+
+IN_SUITE = {("keyed process", "unspeakable")}
+CELLS = [
+    pytest.param(kind, name, marks=() if (kind, name) in IN_SUITE else pytest.mark.soak)
+    for kind in KINDS
+    for name in GIVEN
+]
+
+
+@pytest.mark.flaky(reruns=1)
+@pytest.mark.filterwarnings("ignore:coroutine")
+@pytest.mark.parametrize(("kind", "name"), CELLS)
+def test_what_is_not_due_is_refused_where_workers_are_processes(
+    kind: str, name: str, tmp_path: Path
+) -> None:
+    build, right = KINDS[kind]
+    env = environment(tmp_path, "processes", 0)
+    sink = job(env, build, GIVEN[name])
+    seen = finish(env, sink, "processes")
+    assert seen.status == ("finished" if name in right else "failed"), seen.shown
+    if name not in right:
+        assert "operator 'f'" in str(seen.error)
+        assert len(str(seen.error)) < 20_000
+
+
+@pytest.mark.mutation
+def test_what_is_no_batch_and_is_taken_for_an_empty_one_is_noticed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sound = row_operators.fitted
+
+    def lenient(result: Any, schema: pa.Schema, uid: str) -> pa.RecordBatch:
+        is_batch = isinstance(result, pa.RecordBatch)
+        return sound(result if is_batch else pa.RecordBatch.from_pylist([], schema), schema, uid)
+
+    monkeypatch.setattr(row_operators, "fitted", lenient)
+    with pytest.raises(AssertionError):
+        check("map_batches")

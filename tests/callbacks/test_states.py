@@ -11,6 +11,7 @@ import pytest
 
 import mainstay as ms
 from mainstay.errors import GraphError, MainstayError
+from mainstay.state import keyed
 from mainstay.testing import rows, run
 from tests.callbacks.running import environment, finish
 
@@ -148,3 +149,10 @@ def test_a_handle_that_is_kept_goes_by_the_key_of_the_row_that_is_processed() ->
     assert sorted(result.output("out")) == sorted(
         (f"k{k}", n) for k in range(3) for n in range(1, 5)
     )
+
+
+@pytest.mark.mutation
+def test_keyed_state_that_is_kept_for_no_key_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keyed.NoKey, "__hash__", lambda _: 0)
+    with pytest.raises(pytest.fail.Exception, match="DID NOT RAISE"):
+        test_keyed_state_where_there_is_no_key_is_refused_with_the_operator("ValueState", "open")

@@ -34,8 +34,11 @@ class ReaderDiedError(AssertionError):
 class Child:
     """One process for many readings."""
 
-    def __init__(self, module: str = "tests.fuzz.child") -> None:
-        self._module = module
+    def __init__(
+        self, module: str = "tests.fuzz.child", *arguments: str, patience_s: float = PATIENCE_S
+    ) -> None:
+        self._command = (module, *arguments)
+        self._patience_s = patience_s
         self._process: subprocess.Popen[str] | None = None
         self._answers: queue.Queue[str] = queue.Queue()
         self.folder = tempfile.TemporaryDirectory()
@@ -61,7 +64,7 @@ class Child:
             self._answers = queue.Queue()
             self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115
             self._process = subprocess.Popen(
-                [sys.executable, "-X", "faulthandler", "-m", self._module],
+                [sys.executable, "-X", "faulthandler", "-m", *self._command],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._errors,
@@ -83,10 +86,10 @@ class Child:
         process.stdin.write(json.dumps(asked) + "\n")
         process.stdin.flush()
         try:
-            line = self._answers.get(timeout=PATIENCE_S)
+            line = self._answers.get(timeout=self._patience_s)
         except queue.Empty:
             self._end()
-            raise ReaderDiedError(f"no answer after {PATIENCE_S:.0f} s") from None
+            raise ReaderDiedError(f"no answer after {self._patience_s:.0f} s") from None
         if not line:
             raise ReaderDiedError(f"the reader died: {self._end()[-3000:]}")
         return Outcome(**json.loads(line))

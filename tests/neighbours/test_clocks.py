@@ -64,3 +64,16 @@ def build(env: Any) -> None:
 def test_a_wall_clock_that_jumps_changes_no_result(clock: Any, seed: int) -> None:
     result = run(build, seed=seed, crashes=2, storage_faults=2, clock=clock())
     assert result.state("count", "n") == {f"k{n}": 30 for n in range(7)}
+
+
+class Expiring(Count):
+    """Its count expires by mistake, as everything would if all of state went by the wall clock."""
+
+    n = ms.ValueState("long", ttl="1h")
+
+
+@pytest.mark.mutation
+def test_a_state_that_goes_by_the_wall_clock_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(globals(), "Count", Expiring)
+    with pytest.raises(AssertionError):
+        test_a_wall_clock_that_jumps_changes_no_result(JumpingClock, 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import sys
@@ -112,3 +113,30 @@ def test_a_terminal_that_has_gone_is_written_to_once() -> None:
     line.clear()
     line.end()
     assert out.writes == 1
+
+
+@pytest.mark.mutation
+def test_a_line_that_goes_to_standard_output_instead_is_noticed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], broken: Any
+) -> None:
+    def careless(text: str) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            print(text, file=sys.stderr, flush=True)
+
+    monkeypatch.setitem(globals(), "tell", careless)
+    with pytest.raises(AssertionError):
+        test_what_is_told_to_nobody_is_not_told_to_standard_output(monkeypatch, capsys, broken)
+
+
+@pytest.mark.mutation
+def test_a_line_that_is_written_to_a_terminal_that_has_gone_is_noticed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Stubborn(Gone):
+        def write(self, text: str) -> int:
+            self.writes += 1
+            return len(text)
+
+    monkeypatch.setitem(globals(), "Gone", Stubborn)
+    with pytest.raises(AssertionError):
+        test_a_terminal_that_has_gone_is_written_to_once()

@@ -12,25 +12,30 @@ MOST_POLLS = 100_000
 _numbers = itertools.count(1)
 
 
-def committed(sink: Sink, *batches: pa.RecordBatch) -> None:
-    """Rows that went through one epoch of a sink as a job has it: checked, written, committed."""
+def committed(
+    sink: Sink, *batches: pa.RecordBatch, lineage: str | None = None, attempt: int = 1
+) -> None:
+    """Rows that went through one epoch of a sink as a job has it: checked, written, committed.
+
+    Without a lineage it is another job each time.
+    """
     for batch in batches:
         sink.check_schema(batch.schema)
-    lineage = f"trip-{next(_numbers)}"
+    job = lineage or f"trip-{next(_numbers)}"
     if sink.is_global:
-        sink.recover(SinkRecovery("out", lineage, 1, ()))
-    writer = sink.open(SinkContext("out", 0, 1, lineage))
+        sink.recover(SinkRecovery("out", job, attempt, ()))
+    writer = sink.open(SinkContext("out", 0, attempt, job))
     try:
         if not sink.is_global:
-            sink.recover(SinkRecovery("out", lineage, 1, ()))
+            sink.recover(SinkRecovery("out", job, attempt, ()))
         for batch in batches:
             put_off = writer.write(batch)
             if put_off is not None:
                 put_off()
-        handle = writer.prepare(1)
+        handle = writer.prepare(attempt)
         handle = handle() if callable(handle) else handle
         if handle is not None and sink.is_global:
-            sink.commit_epoch(1, [handle])
+            sink.commit_epoch(attempt, [handle])
         elif handle is not None:
             sink.commit([handle])
     finally:

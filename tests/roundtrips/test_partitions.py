@@ -120,6 +120,20 @@ def test_partitions_by_a_column_with_an_underscore_first_are_read(
     assert sorted(found.column("n").to_pylist()) == [0, 1]
 
 
+ODD = [kind for kind in [*kinds.LEAVES, pa.list_(pa.int32())] if kind not in KINDS]
+
+
+@pytest.mark.parametrize("make", [FileSink, ParquetSink, DeltaSink])
+@pytest.mark.parametrize("kind", ODD, ids=str)
+def test_values_without_one_spelling_are_refused_before_anything_is_written(
+    make: Any, kind: pa.DataType, tmp_path: Path
+) -> None:
+    schema = pa.schema([pa.field("k", kind), pa.field("n", pa.int32())])
+    with pytest.raises(SinkError, match=r"'k' of type .* no one spelling.*Partition by"):
+        committed(make(tmp_path / "out", partition_by="k"), Table(schema, ((None,), (1,))).batch)
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.parametrize("make", [FileSink, ParquetSink])
 def test_rows_are_in_the_directory_of_their_value(make: Any) -> None:
     @settings(max_examples=kinds.examples(30))

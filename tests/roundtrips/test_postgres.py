@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from mainstay.connectors.postgres import PostgresSink, PostgresSource
 from mainstay.errors import SinkError, SourceError
@@ -36,14 +37,15 @@ def numbered(table: Table) -> Table:
     return Table(schema, (tuple(range(len(table.columns[0]))), *table.columns))
 
 
-def seen(dsn: str, name: str, schema: pa.Schema) -> list[Any]:
+def seen(dsn: str, name: str | tuple[str, str], schema: pa.Schema) -> list[Any]:
     """The rows by their numbers, from the texts that the server gives for them."""
     import psycopg
     from psycopg.sql import SQL, Identifier
 
+    place = (name,) if isinstance(name, str) else name
     texts = SQL(", ").join(SQL("{}::text").format(Identifier(n)) for n in schema.names)
-    order = Identifier(name, schema.names[0])
-    query = SQL("SELECT {} FROM {} ORDER BY {}").format(texts, Identifier(name), order)
+    order = Identifier(*place, schema.names[0])
+    query = SQL("SELECT {} FROM {} ORDER BY {}").format(texts, Identifier(*place), order)
     with psycopg.connect(dsn, autocommit=True) as connection:
         connection.execute("SET timezone = 'UTC'")
         rows = connection.execute(query).fetchall()
@@ -136,12 +138,18 @@ def ordered(dsn: str, name: str) -> None:
 
 
 def check_both_ways(dsn: str, table: Table, *, is_there: bool = False) -> None:
-    """Written by the sink, seen by another client, and read by the source."""
+    """Written by the sink, seen by another client, and read by the source; where the table is
+    there already, with the rows of an earlier job."""
     rows, name = numbered(table), named()
-    expected = rows_of(rows.rows, rows.schema)
     if is_there:
-        committed(PostgresSink(dsn, (name,), create=True), rows.batch.slice(0, 0))
-    committed(PostgresSink(dsn, (name,), create=True), rows.batch)
+        committed(PostgresSink(dsn, (name,), create=True), rows.batch)
+        rows = Table(
+            rows.schema,
+            (tuple(range(2 * len(rows.rows))), *(2 * values for values in table.columns)),
+        )
+    new = rows.batch.slice(len(rows.rows) // 2 if is_there else 0)
+    committed(PostgresSink(dsn, (name,), create=True), new)
+    expected = rows_of(rows.rows, rows.schema)
     assert seen(dsn, name, rows.schema) == expected
     ordered(dsn, name)
     source = PostgresSource(
@@ -150,17 +158,21 @@ def check_both_ways(dsn: str, table: Table, *, is_there: bool = False) -> None:
     assert arrow_rows(read(source, 5), rows.schema) == expected
 
 
-def test_every_listed_value_of_every_type_is_written_and_read_as_it_is(dsn: str) -> None:
-    check_both_ways(dsn, kinds.wide([held(table) for table in kinds.catalogue()]))
+@pytest.mark.parametrize("is_there", [False, True])
+def test_every_listed_value_of_every_type_is_written_and_read_as_it_is(
+    dsn: str, is_there: bool
+) -> None:
+    wide = kinds.wide([held(table) for table in kinds.catalogue()])
+    check_both_ways(dsn, wide, is_there=is_there)
 
 
 def test_drawn_rows_are_written_and_read_as_they_are(dsn: str) -> None:
     @settings(max_examples=kinds.examples(12))
-    @given(kinds.tables())
-    def check(table: Table) -> None:
+    @given(kinds.tables(), st.booleans())
+    def check(table: Table, is_there: bool) -> None:
         rows = held(table)
         if rows.columns:
-            check_both_ways(dsn, rows)
+            check_both_ways(dsn, rows, is_there=is_there)
 
     check()
 

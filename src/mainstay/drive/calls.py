@@ -61,8 +61,18 @@ class _Call:
 
     def begin(self, work: Callable[[], Any]) -> None:
         """Await what the work gives. It is called on the event loop as well."""
-        self._future = asyncio.run_coroutine_threadsafe(_awaited(work), _loop(os.getpid()))
+        self._future = asyncio.run_coroutine_threadsafe(self._awaited(work), _loop(os.getpid()))
         self._future.add_done_callback(self._report)
+
+    async def _awaited(self, work: Callable[[], Any]) -> Any:
+        try:
+            return await work()
+        except (SystemExit, KeyboardInterrupt, asyncio.CancelledError) as error:
+            if self._is_given_up and isinstance(error, asyncio.CancelledError):
+                raise  # nobody asks for what became of it, and asyncio would complain of that
+            # The first two would end the event loop, and with it the calls of all jobs. The future
+            # of a cancelled one knows neither the words nor the frames of what was raised.
+            raise reportable(error) from error
 
     def run(self, work: Callable[[], Any]) -> None:
         """Do the work in this thread."""
@@ -98,15 +108,6 @@ class _Call:
         if self._is_given_up:
             return
         self._background.post(partial(self._failed, reportable(error)))
-
-
-async def _awaited(work: Callable[[], Any]) -> Any:
-    try:
-        return await work()
-    except (SystemExit, KeyboardInterrupt, asyncio.CancelledError) as error:
-        # The first two would end the event loop, and with it the calls of all jobs. The future of a
-        # cancelled one knows neither the words nor the frames of what was raised.
-        raise reportable(error) from error
 
 
 class DaemonThreads:

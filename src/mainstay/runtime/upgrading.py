@@ -41,7 +41,9 @@ class Upgrader:
         known = [state for state in stored.states if state.name in declared]
         # What may be dropped was checked before any worker started.
         self._states = {
-            state.name: plan_state(state.name, state, declared[state.name], _Anything())
+            state.name: plan_state(
+                f"{spec.uid}.{state.name}", state, declared[state.name], _Anything()
+            )
             for state in known
         }
         how = _plan_keys(stored, spec)

@@ -10,9 +10,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from mainstay.errors import GraphError
+from mainstay.errors import GraphError, RestoreError, named
 from mainstay.own_frames import made_with_own_frames
 from mainstay.state.values import ValueType
+from mainstay.tracebacks import own_traceback, pass_on_interrupt
+
+
+def migration_failed(what: str, old: str, error: BaseException) -> RestoreError:
+    """The function of a migration raised an error, whatever its class, for an old value or key."""
+    pass_on_interrupt(error)
+    return RestoreError(
+        f"{what}: the migration of {old} failed: {named(error)}. Correct the function; the "
+        f"snapshot is as it was.\n{own_traceback(error)}".rstrip()
+    )
 
 
 @made_with_own_frames

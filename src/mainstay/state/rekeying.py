@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from mainstay.errors import RestoreError, named
+from mainstay.errors import RestoreError
 from mainstay.schema.transpose import shown
 from mainstay.snapshot.statefile import StateTable
 from mainstay.state.evolution import compare_keys, convert
 from mainstay.state.keygroups import KeyGroupRange
+from mainstay.state.migration import migration_failed
 from mainstay.state.stored_key import groups_in
 from mainstay.state.ttl import type_named
 from mainstay.state.values import ValueType
@@ -80,11 +81,9 @@ class KeyMigration:
             if new is None:
                 raise ValueError("it gave None")
             return self.declared.freeze(new)
-        except Exception as error:
-            raise RestoreError(
-                f"operator {self.uid!r}: the migration of the key {shown(old)} failed: "
-                f"{named(error)}. Correct the function; the snapshot is as it was."
-            ) from error
+        except BaseException as error:
+            where = f"operator {self.uid!r}"
+            raise migration_failed(where, f"the key {shown(old)}", error) from error
 
     def _check_distinct(self, old: list[Any], new: dict[Any, Any], keep: Any) -> None:
         for key in {old[row] for row in np.flatnonzero(keep).tolist()}:

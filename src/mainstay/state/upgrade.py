@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from mainstay.errors import RestoreError, named
+from mainstay.errors import RestoreError
 from mainstay.schema.transpose import shown
 from mainstay.snapshot.manifest import StateSchema
 from mainstay.snapshot.statefile import StateTable
@@ -24,6 +24,7 @@ from mainstay.state.elements import Elements, Mask, not_expired
 from mainstay.state.evolution import Comparison, compare, compare_keys, convert
 from mainstay.state.info import StateInfo
 from mainstay.state.kinds import BROADCAST_MAP, kind_named
+from mainstay.state.migration import migration_failed
 from mainstay.state.stored_key import NAMESPACE
 from mainstay.state.ttl import join_stamps, type_named
 from mainstay.state.values import PICKLED, ValueType
@@ -46,6 +47,8 @@ def schema_of(info: StateInfo) -> StateSchema:
 class StateUpgrade:
     """What becomes of one stored state. ``changes`` are for people; nothing is done without."""
 
+    name: str
+    """With its operator."""
     stored: StateSchema
     info: StateInfo
     changes: tuple[str, ...] = ()
@@ -115,11 +118,8 @@ class StateUpgrade:
         try:
             new = self.info.migrate.function(old)
             return None if new is None else self.info.value.freeze(new)
-        except Exception as error:
-            raise RestoreError(
-                f"state {self.info.name!r}: the migration of {shown(old)} failed: "
-                f"{named(error)}. Correct the function; the snapshot is as it was."
-            ) from error
+        except BaseException as error:
+            raise migration_failed(f"state {self.name!r}", shown(old), error) from error
 
 
 def _with_column(rows: StateTable, name: str, declared: ValueType) -> StateTable:
@@ -135,7 +135,7 @@ def plan_state(
     """What becomes of a stored state; raises a ``RestoreError`` where it cannot become this one."""
     declared = schema_of(info)
     if stored == declared:
-        return StateUpgrade(stored, info)
+        return StateUpgrade(name, stored, info)
     if not _may_become(stored, info):
         raise _misfit(name, stored, declared)
     if (stored.namespace is None) != (info.namespace is None):
@@ -163,7 +163,7 @@ def plan_state(
         *(f"namespace: {each}" for each in namespaces.changes),
         *_other_changes(stored, declared),
     )
-    return StateUpgrade(stored, info, changes, dropped, is_migrated)
+    return StateUpgrade(name, stored, info, changes, dropped, is_migrated)
 
 
 def _may_become(stored: StateSchema, info: StateInfo) -> bool:

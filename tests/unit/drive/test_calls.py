@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import queue
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -100,6 +101,29 @@ def test_a_call_that_is_given_up_is_cancelled_and_not_heard_of(caller: Caller) -
     caller.call(where, is_async=True)
     caller.next()
     assert len(caller.heard) == 1
+
+
+def test_a_call_that_is_given_up_leaves_no_complaint_of_the_event_loop(
+    caller: Caller, caplog: pytest.LogCaptureFixture
+) -> None:
+    begun = threading.Event()
+    tasks: list[Any] = []
+
+    async def endless() -> None:
+        tasks.append(asyncio.current_task())
+        begun.set()
+        await asyncio.Event().wait()
+
+    give_up = caller.call(endless, is_async=True)
+    assert begun.wait(PATIENCE_S)
+    give_up()
+    # The task has ended when a call that came later has.
+    while not tasks[0].done():
+        caller.call(where, is_async=True)
+        caller.next()
+    tasks.clear()
+    gc.collect()
+    assert "never retrieved" not in caplog.text
 
 
 def test_a_thread_that_is_given_up_goes_on_and_is_not_heard_of(caller: Caller) -> None:

@@ -216,7 +216,19 @@ def test_entries_of_maps_are_migrated_and_a_stored_none_stays() -> None:
 def test_a_function_that_fails_is_named_with_the_value() -> None:
     found = upgrade(ValueState("string"), ValueState("long", migrate=int))
     given = rows(key=pa.array(["a"]), op=ops(PUT), value=pa.array(["seven"]))
-    with pytest.raises(RestoreError, match=r"state 'total': the migration of 'seven' failed: Val"):
+    with pytest.raises(
+        RestoreError, match=r"state 'totals.total': the migration of 'seven' failed: Val"
+    ):
+        found.rows(given, 0)
+
+
+def test_a_function_that_exits_is_named_like_one_that_fails() -> None:
+    def leaving(old: str) -> int:
+        raise SystemExit("gone")
+
+    found = upgrade(ValueState("string"), ValueState("long", migrate=leaving))
+    given = rows(key=pa.array(["a"]), op=ops(PUT), value=pa.array(["seven"]))
+    with pytest.raises(RestoreError, match=r"(?s)'seven' failed: SystemExit: gone.*in leaving"):
         found.rows(given, 0)
 
 

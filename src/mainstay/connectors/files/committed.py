@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +18,7 @@ from mainstay.connectors.files.listing import FOLDER, FileListing, has_listing
 from mainstay.connectors.files.output_directory import directory_of, is_claimed
 from mainstay.connectors.files.spark_log import FOLDER as SPARK_FOLDER
 from mainstay.connectors.files.spark_log import SparkFileLog, has_log
-from mainstay.errors import SourceError
+from mainstay.errors import SchemaError, SourceError
 from mainstay.schema import to_schema
 from mainstay.snapshot.object_storage import open_storage
 
@@ -39,11 +40,21 @@ def read_committed(path: str | os.PathLike[str], schema: Any = None) -> pa.Table
     tables = _tables(_listing_of(directory), wanted)
     if not tables:
         return pa.table({}) if wanted is None else wanted.empty_table()
-    table = pa.concat_tables(with_values(tables, wanted), promote_options="default")
+    table = _together(tables, wanted, directory)
     if wanted is None:
         return table
     # Each has its type already. A cast would take nulls below an absent struct for its own.
     return pa.table([table.column(name) for name in wanted.names], schema=wanted)
+
+
+def _together(tables: list[_FolderTable], wanted: pa.Schema | None, directory: str) -> pa.Table:
+    try:
+        return pa.concat_tables(with_values(tables, wanted), promote_options="default")
+    except pa.ArrowException as error:
+        raise SourceError(
+            f"the files in {directory!r}, with the columns that their folders name, have no one "
+            f"schema: {error}. Give read_committed() a schema that all of them fit."
+        ) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +138,11 @@ def _table_of(listing: _Listing, path: str, wanted: pa.Schema | None) -> pa.Tabl
             return _table(place, schema)
         except FileNotFoundError:
             continue  # it was shown, or hidden, since: it moves twice at most
+        except (pa.ArrowException, OSError, EOFError, zlib.error, SchemaError) as error:
+            raise SourceError(
+                f"the committed file {place!r} cannot be read: {error}. Correct the schema; a file "
+                "that is damaged has to be put back from a copy."
+            ) from error
     return None
 
 

@@ -28,6 +28,8 @@ from mainstay.runtime.connector import UnavailableError
 CONNECT_S = 10
 RAW = "SQL_ASCII"
 """The encoding of a database that keeps whatever bytes it is given."""
+NAME_BYTES = 63
+"""How long a name of a table or column may be, and a text of the type ``name``."""
 PAUSE_S = 0.5
 """How long a server that is away is left alone; nobody tells when it is back."""
 
@@ -263,7 +265,22 @@ def table_name(given: Any, where: str) -> tuple[str, ...]:
             f'{where}: the table {given!r} must be a name, as in "orders" or "sales.orders"; one '
             'with a dot in it is written as ("schema", "name.with.dot").'
         )
+    for part in parts:
+        if (problem := problem_with_name(part)) is not None:
+            raise GraphError(f"{where}: the table {given!r} cannot be: {problem}. Rename it.")
     return tuple(parts)
+
+
+def problem_with_name(name: str) -> str | None:
+    """Why the server would take a name for another one, or for none."""
+    if "\0" in name:
+        return f"{name!r} has a zero byte, which no name can have"
+    if (size := len(name.encode())) > NAME_BYTES:
+        return (
+            f"{name!r} has {size} bytes, and the server cuts names off after {NAME_BYTES}, so that "
+            "it would be another name"
+        )
+    return None
 
 
 def column_names(given: Any, name: str, where: str) -> tuple[str, ...]:

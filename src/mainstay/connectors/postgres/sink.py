@@ -116,6 +116,9 @@ class PostgresSink(TwoPhaseSink[Transaction]):
         # What the driver has seen says nothing of what a worker needs.
         return {**self.__dict__, "_known": _Known()}
 
+    def check_schema(self, schema: pa.Schema) -> None:
+        self._target.check_names(schema)
+
     # ------------------------------------------------------------ a transaction, on a worker
 
     def begin(self, id: TransactionId) -> Transaction:

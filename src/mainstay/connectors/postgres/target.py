@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from mainstay.connectors.postgres.columns import Column, check_columns, columns_of
 from mainstay.connectors.postgres.fence import Fence, define, text_of
-from mainstay.connectors.postgres.session import Server, Session
+from mainstay.connectors.postgres.session import Server, Session, problem_with_name
 from mainstay.errors import SinkError
 
 
@@ -25,6 +25,12 @@ class Target:
 
     def __str__(self) -> str:
         return f"table {text_of(self.table)} in {self.server}"
+
+    def check_names(self, schema: pa.Schema) -> None:
+        """Refuse columns that the server cannot name, before a table is made without them."""
+        for name in schema.names:
+            if (problem := problem_with_name(name)) is not None:
+                raise SinkError(f"{self}: there is no such column: {problem}. Rename it.")
 
     def fence(self, owner: str) -> Fence:
         return Fence.beside(self.table, self.server, owner)

@@ -82,6 +82,9 @@ class PostgresUpsertSink(IdempotentSink):
         if reserved := sorted({*GUARD, PLACE} & set(self.key)):
             raise GraphError(f"PostgresUpsertSink: the key has {reserved}, which the sink keeps.")
 
+    def check_schema(self, schema: pa.Schema) -> None:
+        self.target.check_names(schema)
+
     def connect(self, context: SinkContext) -> Upserter:
         return PostgresUpserter(self, context)
 

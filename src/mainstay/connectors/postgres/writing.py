@@ -17,10 +17,9 @@ import pyarrow.compute as pc
 
 from mainstay.connectors.postgres.columns import MODIFIER_BASE, Column, as_plain, to_csv
 from mainstay.connectors.postgres.driver import driver
-from mainstay.connectors.postgres.session import RAW, Session
+from mainstay.connectors.postgres.session import NAME_BYTES, RAW, Session
 from mainstay.errors import SinkError
 
-NAME_BYTES = 63
 SHOWN = 60
 """So many characters of a text are shown in an error."""
 _BYTES = re.compile(r"0x([0-9a-f]{2})")

@@ -208,15 +208,19 @@ def declared_by(processor: StatefulProcessor, time_mode: str, where: str) -> Dec
             f"{where}: the processor {name} cannot be pickled, so it cannot be sent to a worker: "
             f"{named(error)}. Open connections and the like in init()."
         ) from error
+    _run_once(copy, "init", where, handle)
+    _run_once(copy, "close", where)
+    return handle.declared()
+
+
+def _run_once(processor: StatefulProcessor, method: str, where: str, *arguments: Any) -> None:
     try:
-        copy.init(handle)
-        copy.close()
+        getattr(processor, method)(*arguments)
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # a sys.exit() in init() must not end the program unseen
+    except BaseException as error:  # a sys.exit() in it must not end the program unseen
         raise GraphError(
-            f"{where}: init() of {name} failed while the graph was built, where it is run once to "
-            f"see which states it declares: {named(error)}\n"
-            f"{place_of(type(processor).init)}"
+            f"{where}: {method}() of {type(processor).__name__} failed while the graph was built, "
+            "where init() and then close() are run once to see which states it declares: "
+            f"{named(error)}\n{place_of(getattr(type(processor), method))}"
         ) from error
-    return handle.declared()
