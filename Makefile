@@ -6,6 +6,8 @@ MAINSTAY_SEEDS ?= 100000
 BASE ?= HEAD~1
 HEAD ?= HEAD
 ONLY ?= W1
+# Tests wait for processes and servers a third of the time: where cores are few, one more is at work.
+PROCESSES ?= $(shell $(PYTHON) -c 'import os; n = os.cpu_count() or 1; print(n + (n < 8))')
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -36,7 +38,7 @@ quick: lint ## lint, the unit tests and some seeds: two minutes on two cores
 	$(BIN)/python -m pytest -n 2 -m 'not soak and not spark and not services' $(QUICK)
 
 test: lint ## lint, then every test but the soak
-	$(BIN)/python -m pytest -n auto --dist loadgroup --durations=20
+	$(BIN)/python -m pytest -n $(PROCESSES) --dist loadgroup --durations=20
 
 lint: $(STAMP) ## ruff, formatting and mypy; changes nothing
 	$(BIN)/ruff check $(CODE)
