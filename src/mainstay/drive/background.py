@@ -33,7 +33,7 @@ class ThreadBackground:
     def __init__(
         self,
         pool: ThreadPoolExecutor,
-        reports: queue.SimpleQueue[Report],
+        reports: queue.SimpleQueue[Report] | queue.Queue[Report],
         wakeup: Wakeup | None = None,
     ) -> None:
         self._pool = pool

@@ -71,7 +71,8 @@ class EmbeddedJob(JobHandle):
         super().__init__(name, spec, options, scaling, election, place)
         self._storage = storage
         self._directory = place
-        self._reports: queue.SimpleQueue[Report] = queue.SimpleQueue()
+        # Not a SimpleQueue: get() of Python 3.11 waits for ever where its time is up in a moment.
+        self._reports: queue.Queue[Report] = queue.Queue()
         self._pool = ThreadPoolExecutor(max_workers=4, thread_name_prefix=f"mainstay-{name}")
         self._inbox: deque[Any] = deque()
         self._processes: dict[tuple[int, int], _Process] = {}

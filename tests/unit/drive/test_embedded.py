@@ -7,6 +7,7 @@ rather than a moment.
 from __future__ import annotations
 
 import itertools
+import queue
 import re
 import threading
 from collections import Counter
@@ -395,3 +396,13 @@ def test_a_reader_is_not_closed_while_a_poll_of_it_is_under_way(tmp_path: Path) 
     source.open_gate()
     assert _events[source.closed].wait(PATIENCE_S)
     assert not _events[source.closed_in_use].is_set()
+
+
+def test_the_loop_waits_with_a_time_out_that_ends(tmp_path: Path) -> None:
+    """It stood still for ever, seldom: get() of a SimpleQueue does where Python 3.11 is held up
+    for a moment just before its time is up."""
+    env = ms.Environment(spark="embedded", snapshots=ms.Snapshots(tmp_path))
+    env.source(Rows("n long", [(1,)]), uid="numbers").sink(Memory(), uid="out")
+    job = env.start("waits")
+    job.wait(PATIENCE_S)
+    assert type(job._reports) is queue.Queue
