@@ -49,8 +49,10 @@ def with_numba(seed: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """The same with kernels that are machine code."""
     pytest.importorskip("numba")
     from mainstay.native.cache import FOLDER
-    from mainstay.native.kernels import NumbaKernels
+    from mainstay.native.kernels import NumbaKernels, _kernel
 
+    # What this process has compiled before is not compiled into the folder.
+    _kernel.cache_clear()
     monkeypatch.setenv(FOLDER, str(folder / "kernels"))
     monkeypatch.setattr("mainstay.testing.simulation.InterpretedKernels", NumbaKernels)
     return check_moving(seed, folder)

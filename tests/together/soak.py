@@ -14,8 +14,9 @@ from tests.services.postgres import PostgresServer, asked
 from tests.services.standalone import StandaloneCluster
 from tests.together import outputs
 from tests.together.answers import AnswerBook, Legal
+from tests.together.around import Around
 from tests.together.asking import Clients
-from tests.together.chaos import Around, Chaos
+from tests.together.chaos import Chaos
 from tests.together.checker import check_courses
 from tests.together.feeding import Feeder
 from tests.together.generator import PARTITIONS

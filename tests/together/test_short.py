@@ -62,7 +62,14 @@ def killed(folder: Path, defect: str) -> list[str]:
 
 
 @pytest.mark.mutation
-@pytest.mark.parametrize("defect", DEFECTS)
+@pytest.mark.parametrize(
+    "defect",
+    [
+        # A minute each: one shows that the suite would notice, the soak tries the others.
+        pytest.param(each, marks=pytest.mark.soak if number else ())
+        for number, each in enumerate(DEFECTS)
+    ],
+)
 def test_a_bug_in_the_product_is_noticed(tmp_path: Path, defect: str) -> None:
     found = " ".join(killed(tmp_path, defect))
     assert {
