@@ -13,6 +13,8 @@ from tests.unit.drive.test_embedded import HALF, KEYS, PATIENCE_S, Gated, Tellin
 
 OUT = "customer string, region int, n long"
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+EPOCHS = 4
+"""So many are taken on purpose before a job is stopped."""
 
 
 class Numbered(ms.Process):
@@ -68,10 +70,15 @@ def start(directory: Path, source: ms.connectors.Source, sink: Telling, **settin
 
 
 def stopped_half_way(folder: Path, **settings: Any) -> tuple[Gated, Telling, str]:
-    """A job that has seen half of the numbers, in ``snapshots`` and in the savepoint ``saved``."""
+    """A job that has seen half of the numbers, in ``snapshots`` and in the savepoint ``saved``.
+
+    However quick the machine, there were so many epochs that the first is not kept any more.
+    """
     source, sink = Gated(), Telling()
     job = start(folder / "snapshots", source, sink, parallelism=2, **settings)
     sink.await_half()
+    for _ in range(EPOCHS):
+        job.snapshot(PATIENCE_S)
     saved = job.stop(folder / "saved", timeout=PATIENCE_S)
     return source, sink, str(saved)
 
