@@ -105,11 +105,7 @@ class Driven:
             self.operator.flush()
 
     def _rows(self) -> tuple[Any, ...]:
-        told = []
-        for batch in self._emitted:
-            columns = [values_of(column) for column in batch.columns]
-            told += [tuple(map(bits, row)) for row in zip(*columns, strict=True)]
-        return tuple(told)
+        return told_rows(self._emitted)
 
     def _states(self) -> tuple[Any, ...]:
         return tuple(
@@ -119,6 +115,15 @@ class Driven:
 
     def _entries(self, name: str) -> list[tuple[Any, Any]]:
         return list(self._keyed.entries(name))
+
+
+def told_rows(batches: Sequence[pa.RecordBatch]) -> tuple[tuple[str, ...], ...]:
+    """The rows of batches, to be compared bit for bit."""
+    told = []
+    for batch in batches:
+        columns = [values_of(column) for column in batch.columns]
+        told += [tuple(map(bits, row)) for row in zip(*columns, strict=True)]
+    return tuple(told)
 
 
 def summary(told: str) -> str:

@@ -15,14 +15,14 @@ from mainstay.runtime.messages import TimeMark
 from mainstay.runtime.operators.base import OperatorContext
 from mainstay.runtime.watermarks import LAST
 from mainstay.runtime.worker.member import Member
-from mainstay.schema import rows_to_batch, to_schema, values_of
+from mainstay.schema import rows_to_batch, to_schema
 from mainstay.state.backends.contract import BackendSettings
 from mainstay.state.backends.heap.settings import HeapSettings
 from mainstay.state.keygroups import range_of
 from mainstay.state.subtask import Owner
 from mainstay.state.timer_handles import microseconds
 from mainstay.testing import rows
-from tests.compiled.driving import AtOnce, bits
+from tests.compiled.driving import AtOnce, bits, told_rows
 from tests.compiled.timed_written import GIVEN, TAKEN, Event
 
 MOST = 16
@@ -122,11 +122,7 @@ class TimedDriven:
             yield from self.operator.on_clock()
 
     def _rows(self) -> tuple[tuple[str, ...], ...]:
-        told = []
-        for batch in self._emitted:
-            columns = [values_of(column) for column in batch.columns]
-            told += [tuple(map(bits, row)) for row in zip(*columns, strict=True)]
-        return tuple(told)
+        return told_rows(self._emitted)
 
     def _states(self) -> tuple[Any, ...]:
         assert self.member.keyed is not None

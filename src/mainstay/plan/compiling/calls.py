@@ -99,7 +99,7 @@ def called(frame: Frame, node: ast.Call) -> Value:
     own = inlining.own_function(frame, node, found)
     if own is None:
         return _builtin(frame, node, found.object)
-    return inlining.inlined(frame, node, *own)
+    return inlining.inlined(frame, node, own)
 
 
 def generated(frame: Frame, node: ast.Call) -> bool:
@@ -112,7 +112,7 @@ def generated(frame: Frame, node: ast.Call) -> bool:
     own = None if isinstance(found, Value) else inlining.own_function(frame, node, found)
     if own is None or not inspect.isgeneratorfunction(own.function):
         return False
-    inlining.generated(frame, node, *own)
+    inlining.generated(frame, node, own)
     return True
 
 

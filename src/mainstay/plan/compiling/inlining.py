@@ -70,22 +70,16 @@ def _argument(frame: Frame, node: ast.expr) -> Value | Thing:
 # ---------------------------------------------------------------- in the place of a call
 
 
-def inlined(
-    frame: Frame,
-    node: ast.AST,
-    function: FunctionType,
-    path: Path,
-    positional: Arguments,
-    named: Named,
-) -> Value:
+def inlined(frame: Frame, node: ast.AST, own: Own) -> Value:
     """A function in the place of its call: what it returns."""
+    function = own.function
     if inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
         frame.refuse(
             node,
             f"{function.__name__}() yields",
             "Emit its rows with yield from, or let it return a value.",
         )
-    place = _place(frame, node, function, path, positional, named)
+    place = _place(frame, node, own)
     result_name = f"{place.prefix}ret"
     types: list[Type] = []
 
@@ -94,11 +88,11 @@ def inlined(
         stored(inner.write, result_name, value or NOTHING)
 
     lines = place.draft(gather)
-    result = _joined(frame, node, function, types)
+    result = _joined(frame, node, place.function, types)
 
     def give(inner: Frame, value: Value | None, at: ast.AST) -> None:
-        own = converted(inner.write, inner.kernel, value or NOTHING, result)
-        stored(inner.write, result_name, own)
+        returned = converted(inner.write, inner.kernel, value or NOTHING, result)
+        stored(inner.write, result_name, returned)
 
     if any(each != result for each in types):
         lines = place.draft(give)
@@ -106,16 +100,9 @@ def inlined(
     return snapshot(frame.write, loaded(result_name, result))
 
 
-def generated(
-    frame: Frame,
-    node: ast.AST,
-    function: FunctionType,
-    path: Path,
-    positional: Arguments,
-    named: Named,
-) -> None:
+def generated(frame: Frame, node: ast.AST, own: Own) -> None:
     """A generator in the place of its call: its rows go out, and what it returns is dropped."""
-    place = _place(frame, node, function, path, positional, named)
+    place = _place(frame, node, own)
     place.put(place.draft(lambda *_: None))
 
 
@@ -161,21 +148,15 @@ class _Place:
             write.put(lines)
 
 
-def _place(
-    frame: Frame,
-    node: ast.AST,
-    function: FunctionType,
-    path: Path,
-    positional: Arguments,
-    named: Named,
-) -> _Place:
+def _place(frame: Frame, node: ast.AST, own: Own) -> _Place:
+    function, path, *_ = own
     if function in frame.callers or len(frame.callers) > DEEPEST:
         frame.refuse(
             node,
             f"{function.__name__}() calls itself",
             "Write it as a loop, or leave out compiled=True.",
         )
-    bound = _bound(frame, node, function, path, positional, named)
+    bound = _bound(frame, node, own)
     frame.kernel.guard(path, function)
     source = written(function, f"{frame.written.name}: {function.__name__}()")
     return _Place(frame, function, path, bound, source, f"h{frame.write.name()[1:]}_")
@@ -196,15 +177,9 @@ def _joined(frame: Frame, node: ast.AST, function: FunctionType, types: list[Typ
     return result
 
 
-def _bound(
-    frame: Frame,
-    node: ast.AST,
-    function: FunctionType,
-    path: Path,
-    positional: Arguments,
-    named: Named,
-) -> Named:
+def _bound(frame: Frame, node: ast.AST, own: Own) -> Named:
     """Which argument has which value."""
+    function, path, positional, named = own
     signature = inspect.signature(function, follow_wrapped=False)
     kinds = {each.kind for each in signature.parameters.values()}
     if kinds & {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}:

@@ -217,7 +217,8 @@ def _reduced(frame: Frame, node: ast.AST, number: int, info: StateInfo, value: V
 def applied(frame: Frame, node: ast.AST, function: Any, path: Path, values: list[Value]) -> Value:
     """A function of two values, of Python or of the author's own."""
     if isinstance(function, FunctionType):
-        return inlining.inlined(frame, node, function, path, list(values), {})
+        own = inlining.Own(function, path, list(values), {})
+        return inlining.inlined(frame, node, own)
     try:
         stand_in = ast.Call(ast.Name("function"), [], [])
         ast.copy_location(stand_in, node)
@@ -266,4 +267,5 @@ def _method(frame: Frame, node: ast.AST, info: StateInfo, name: str, values: lis
     if hasattr(found, "__self__"):
         me = [Thing("self", found.__self__, path)]
     inner: Path = (*path, ("attr", name), *((("attr", "__func__"),) if me else ()))
-    return inlining.inlined(frame, node, function, inner, [*me, *values], {})
+    own = inlining.Own(function, inner, [*me, *values], {})
+    return inlining.inlined(frame, node, own)
